@@ -1,0 +1,62 @@
+# Everything a contributor runs. `make` alone prints this list.
+#
+# The virtual environment is made on first use from requirements.lock alone (hashes checked) and made again
+# only when the lock or pyproject.toml changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+LOCK := requirements.lock
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench schema-dump lock clean
+
+help: ## print this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(STAMP) ## a guided tour on a private PostgreSQL of its own
+	$(BIN)/queen tour $(ARGS)
+
+test: $(STAMP) ## all tests, on every PostgreSQL at hand (ARGS='-k lease -x' to pick)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(STAMP) ## lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## rewrite the files the way check wants them
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## measure (ARGS are passed on)
+	$(BIN)/python -m bench $(ARGS)
+
+schema-dump: $(STAMP) ## refresh tests/migrations/schema.sql after a migration
+	$(BIN)/python -m pytest -q tests/migrations/test_schema_dump.py --refresh-schema-dump
+
+lock: .uv/bin/uv ## choose the newest versions the ranges allow and pin them with hashes
+	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url \
+	  --extra dev --python-version 3.11 --custom-compile-command 'make lock' --quiet \
+	  --output-file $(LOCK) pyproject.toml
+
+clean: ## remove everything that can be made again
+	rm -rf $(VENV) .uv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): $(LOCK) pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'Queen needs Python 3.11 or newer; say which with: make PYTHON=python3.12'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes --requirement $(LOCK)
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+.uv/bin/uv:
+	$(PYTHON) -m venv .uv
+	.uv/bin/pip install --quiet uv
