@@ -1,0 +1,210 @@
+"""One frozen Settings, read once: the only reader of the environment.
+
+A field is its own documentation: type, range and description stand next to the default, and docs/settings.md
+is checked against them by a test. The environment variable of a field is QUEEN_ and its name in capitals.
+"""
+
+import base64
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import msgspec
+from msgspec import Meta
+
+from queenmq.errors import ConfigurationError
+
+PREFIX = "QUEEN_"
+TEST_PREFIX = "QUEEN_TEST_"  # belongs to the test suite, never to a server
+SECRETS = frozenset({"dsn", "encryption_keys"})
+
+_PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\bpassword\s*=\s*)('[^']*'|[^&\s]*)")
+
+
+def _default_data_dir() -> Path:
+    """The user's data directory; for root, whose home no server process can enter, /var/lib."""
+    if base := os.environ.get("XDG_DATA_HOME"):
+        return Path(base) / "queenmq"
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/queenmq")
+    return Path.home() / ".local/share/queenmq"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set, with its range, its default and what it means."""
+
+    # -- the database
+    dsn: Annotated[
+        str | None,
+        Meta(description="PostgreSQL 14 or newer to use; without it a private one is started in `data_dir`"),
+    ] = None
+    data_dir: Annotated[
+        Path, Meta(description="directory of the private PostgreSQL; made when it does not exist")
+    ] = msgspec.field(default_factory=_default_data_dir)
+    pool_size_max: Annotated[
+        int, Meta(ge=4, le=1000, description="most connections one process opens to PostgreSQL")
+    ] = 10
+    statement_timeout_ms: Annotated[
+        int, Meta(ge=100, le=3_600_000, description="longest that PostgreSQL may work on one statement")
+    ] = 30_000
+    lock_timeout_ms: Annotated[
+        int, Meta(ge=10, le=3_600_000, description="longest that a statement may wait for a lock")
+    ] = 10_000
+    retry_attempts_max: Annotated[
+        int, Meta(ge=0, le=100, description="how often a call is repeated when PostgreSQL was out of reach")
+    ] = 5
+
+    # -- batching
+    push_calls_max: Annotated[int, Meta(ge=1, le=64, description="push calls in flight at once")] = 2
+    pop_calls_max: Annotated[int, Meta(ge=1, le=64, description="pop calls in flight at once")] = 2
+    ack_calls_max: Annotated[int, Meta(ge=1, le=64, description="ack calls in flight at once")] = 2
+    push_messages_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="most messages in one push call to the database")
+    ] = 5_000
+    batch_messages_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="most messages one pop may ask for")
+    ] = 10_000
+    pop_batching: Annotated[
+        bool, Meta(description="let pops that arrive together share one call to the database")
+    ] = True
+
+    # -- memory
+    payload_bytes_max: Annotated[
+        int, Meta(ge=1024, le=268_435_456, description="largest payload of one message")
+    ] = 8_388_608
+    segment_cache_bytes_max: Annotated[
+        int, Meta(ge=0, description="memory for segments that were pushed or read recently")
+    ] = 67_108_864
+    dedup_ids_max: Annotated[
+        int, Meta(ge=0, description="transaction ids remembered to recognise duplicates without asking")
+    ] = 1_000_000
+
+    # -- encryption
+    encryption_keys: Annotated[
+        str | None,
+        Meta(
+            description="`id:base64,id2:base64`, 32 bytes each: the first one encrypts, all of them decrypt"
+        ),
+    ] = None
+
+    # -- waiting
+    default_subscription_mode: Annotated[
+        Literal["all", "new"], Meta(description="where a new group starts that does not say: `all` or `new`")
+    ] = "all"
+    waiters_max: Annotated[int, Meta(ge=1, description="long polls parked in one process")] = 10_000
+    poll_interval_min_ms: Annotated[
+        int, Meta(ge=1, le=3_600_000, description="first pause of the fallback poll; it doubles from here")
+    ] = 100
+    poll_interval_max_ms: Annotated[
+        int, Meta(ge=1, le=3_600_000, description="longest pause of the fallback poll")
+    ] = 5_000
+    notify_interval_ms: Annotated[
+        int, Meta(ge=1, le=60_000, description="shortest pause between two notifications to other servers")
+    ] = 5
+    pending_check: Annotated[
+        bool, Meta(description="ask whether anything is pending before a fallback poll pops")
+    ] = True
+
+    # -- upkeep
+    upkeep: Annotated[
+        bool, Meta(description="take part in retention, ticks, the inbox and statistics of this database")
+    ] = True
+    retention_interval_seconds: Annotated[
+        float, Meta(ge=0.1, le=86_400, description="pause between two rounds of retention")
+    ] = 30
+    tick_interval_seconds: Annotated[
+        float, Meta(ge=0.05, le=3600, description="pause between two ticks while there is activity")
+    ] = 1
+    idle_partition_seconds: Annotated[
+        float, Meta(ge=0, description="an empty partition this long without a push is removed; 0 for never")
+    ] = 604_800
+    stats_interval_seconds: Annotated[
+        float, Meta(ge=1, le=3600, description="pause between two rounds of statistics")
+    ] = 60
+    upkeep_batch: Annotated[
+        int, Meta(ge=1, le=100_000, description="most rows one upkeep statement touches")
+    ] = 1_000
+
+    def __post_init__(self) -> None:
+        if self.poll_interval_min_ms > self.poll_interval_max_ms:
+            raise ValueError("poll_interval_min_ms is larger than poll_interval_max_ms")
+        self.key_ring()
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={self._shown(name)!r}" for name in self.__struct_fields__)
+        return f"Settings({shown})"
+
+    def _shown(self, name: str) -> object:
+        value = getattr(self, name)
+        if name == "dsn" and value is not None:
+            return masked(value)
+        return "***" if name in SECRETS and value is not None else value
+
+    def key_ring(self) -> dict[str, bytes]:
+        """The encryption keys by id, the one that encrypts first."""
+        pairs = [
+            pair.strip().partition(":") for pair in (self.encryption_keys or "").split(",") if pair.strip()
+        ]
+        ring = {name: _key(name, encoded) for name, _, encoded in pairs}
+        if len(ring) != len(pairs):
+            raise ValueError("encryption_keys has two keys of the same id")
+        return ring
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] = os.environ, **overrides: object) -> Self:
+        """Settings from the environment; what is passed by name wins over it."""
+        values: dict[str, object] = {
+            name: text
+            for variable, text in environ.items()
+            if variable.startswith(PREFIX) and not variable.startswith(TEST_PREFIX)
+            for name in [cls._field(variable)]
+        }
+        values |= {cls._field(PREFIX + name.upper()): value for name, value in overrides.items()}
+        try:
+            return msgspec.convert(values, cls, strict=False, dec_hook=_decode)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(_explain(str(error), values)) from None
+
+    @classmethod
+    def _field(cls, variable: str) -> str:
+        known = {PREFIX + name.upper(): name for name in cls.__struct_fields__}
+        if variable in known:
+            return known[variable]
+        nearest = difflib.get_close_matches(variable, known, n=1)
+        suggestion = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise ConfigurationError(f"{variable} is not a setting of Queen{suggestion}")
+
+
+def masked(dsn: str) -> str:
+    """A DSN that may be shown: without its password."""
+    return _PASSWORD.sub(lambda found: f"{found['before'] or found['key']}***", dsn)
+
+
+def _key(name: str, encoded: str) -> bytes:
+    """One key; a mistake in it is reported without showing it."""
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except ValueError:
+        key = b""
+    if not name or len(key) != 32:
+        raise ValueError("encryption_keys must look like id:base64,id2:base64, with 32 bytes in each key")
+    return key
+
+
+def _decode(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str | os.PathLike):
+        return Path(value).expanduser()
+    raise NotImplementedError(f"cannot read a {kind}")
+
+
+def _explain(complaint: str, values: Mapping[str, object]) -> str:
+    """What msgspec complained about, in terms of environment variables and with the value it refused."""
+    found = re.fullmatch(r"(?P<what>.*?)(, got `str`| '.*')? - at `\$\.(?P<name>\w+)`", complaint)
+    if found is None:
+        return complaint
+    name = found["name"]
+    given = "" if name in SECRETS else f" (it is {values[name]!r})"
+    return f"{PREFIX}{name.upper()}: {found['what'][0].lower()}{found['what'][1:]}{given}"

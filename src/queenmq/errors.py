@@ -1,0 +1,309 @@
+"""Everything that can go wrong, in one tree.
+
+QueenError
+├── Refused                  sent as is, it will never work
+│   ├── InvalidArgument      QN400  400
+│   ├── InvalidName          QN421  400
+│   ├── InvalidPayload       QN422  400
+│   ├── PayloadTooLarge      QN413  413
+│   ├── InvalidSetting       QN423  400
+│   ├── InvalidStatus        QN424  400
+│   ├── InvalidTimestamp     QN425  400
+│   ├── InvalidTraceId       QN426  400
+│   ├── EncryptionRequired   QN427  400
+│   ├── QueueNotFound        QN404  404
+│   ├── PartitionNotFound    QN405  404
+│   ├── MessageNotFound      QN406  404
+│   ├── GroupNotFound        QN407  404
+│   ├── NotInLease           QN411  409
+│   ├── LeaseGone            QN410  410
+│   ├── QueueFull            QN429  429
+│   ├── SchemaTooNew         QN409  500
+│   └── ConfigurationError          500
+└── Unavailable                     503  try again: PostgreSQL or the server is out of reach
+    ├── DatabaseUnavailable
+    ├── Closed
+    ├── Busy
+    └── TimedOut
+
+The SQL functions raise the QN codes as SQLSTATE; `from_sqlstate` turns them into these classes; the HTTP
+server answers with `http_status` and `code`; an SDK finds the class again by `code`. A class's docstring is
+its message when none is given.
+"""
+
+import inspect
+import json
+from typing import Any, ClassVar, TypeVar
+
+_T = TypeVar("_T")
+
+
+class QueenError(Exception):
+    """Something went wrong in Queen."""
+
+    code: ClassVar[str] = "QUEEN_ERROR"
+    sqlstate: ClassVar[str | None] = None
+    http_status: ClassVar[int] = 500
+    hint: ClassVar[str] = "Look at the server's log for the cause."
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
+        self.message = message or inspect.getdoc(type(self)) or self.code
+        self.detail = detail
+        super().__init__(self.message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.detail)
+
+
+class Refused(QueenError):
+    """The request was refused; sent as is, it will never work."""
+
+    code = "REFUSED"
+    http_status = 400
+    hint = "Change the request before sending it again."
+
+
+class InvalidArgument(Refused):
+    """An argument is missing, of the wrong type or out of range."""
+
+    code = "INVALID_ARGUMENT"
+    sqlstate = "QN400"
+    hint = "Compare the request with the documentation of this call."
+
+
+class InvalidName(Refused):
+    """A queue, partition, group, namespace or task name is not acceptable."""
+
+    code = "INVALID_NAME"
+    sqlstate = "QN421"
+    hint = "Use a shorter, non-empty name without control characters."
+
+
+class InvalidPayload(Refused):
+    """The payload is not JSON that PostgreSQL can hold."""
+
+    code = "INVALID_PAYLOAD"
+    sqlstate = "QN422"
+    hint = "Send valid JSON in UTF-8, without the character U+0000."
+
+
+class PayloadTooLarge(Refused):
+    """The payload is larger than this server accepts."""
+
+    code = "PAYLOAD_TOO_LARGE"
+    sqlstate = "QN413"
+    http_status = 413
+    hint = "Store the data elsewhere and push a reference, or raise QUEEN_PAYLOAD_BYTES_MAX."
+
+
+class InvalidSetting(Refused):
+    """A queue setting is unknown or out of range."""
+
+    code = "INVALID_SETTING"
+    sqlstate = "QN423"
+    hint = "Look up the setting's name and range in the documentation of queues."
+
+
+class InvalidStatus(Refused):
+    """An acknowledgement carries a status that does not exist."""
+
+    code = "INVALID_STATUS"
+    sqlstate = "QN424"
+    hint = "Acknowledge with completed, failed, retry or dlq."
+
+
+class InvalidTimestamp(Refused):
+    """A timestamp cannot be read or lies outside what is possible."""
+
+    code = "INVALID_TIMESTAMP"
+    sqlstate = "QN425"
+    hint = "Send RFC 3339 with a time zone, such as 2025-01-31T12:00:00Z."
+
+
+class InvalidTraceId(Refused):
+    """A trace id is not a UUID."""
+
+    code = "INVALID_TRACE_ID"
+    sqlstate = "QN426"
+    hint = "Send the trace id as a UUID, or leave it out."
+
+
+class EncryptionRequired(Refused):
+    """The queue is encrypted, and there is no key for this message."""
+
+    code = "ENCRYPTION_REQUIRED"
+    sqlstate = "QN427"
+    hint = "Set QUEEN_ENCRYPTION_KEYS on every server that reads or writes this queue."
+
+
+class QueueNotFound(Refused):
+    """There is no queue of this name."""
+
+    code = "QUEUE_NOT_FOUND"
+    sqlstate = "QN404"
+    http_status = 404
+    hint = "Push to the queue or configure it first; names are case-sensitive."
+
+
+class PartitionNotFound(Refused):
+    """There is no partition of this name in the queue."""
+
+    code = "PARTITION_NOT_FOUND"
+    sqlstate = "QN405"
+    http_status = 404
+    hint = "A partition begins to exist with the first push to it; names are case-sensitive."
+
+
+class MessageNotFound(Refused):
+    """There is no such message, or no longer."""
+
+    code = "MESSAGE_NOT_FOUND"
+    sqlstate = "QN406"
+    http_status = 404
+    hint = "It may have been removed by retention or with its partition."
+
+
+class GroupNotFound(Refused):
+    """There is no consumer group of this name here."""
+
+    code = "GROUP_NOT_FOUND"
+    sqlstate = "QN407"
+    http_status = 404
+    hint = "A group begins to exist with its first pop; names are case-sensitive."
+
+
+class NotInLease(Refused):
+    """The message is not part of this lease."""
+
+    code = "NOT_IN_LEASE"
+    sqlstate = "QN411"
+    http_status = 409
+    hint = "Acknowledge a message with the lease it was delivered with."
+
+
+class LeaseGone(Refused):
+    """The lease has expired or was given to someone else."""
+
+    code = "LEASE_GONE"
+    sqlstate = "QN410"
+    http_status = 410
+    hint = "Drop the work and pop again; renew leases in time or ask for longer ones."
+
+
+class QueueFull(Refused):
+    """The queue holds as many messages as its limit allows."""
+
+    code = "QUEUE_FULL"
+    sqlstate = "QN429"
+    http_status = 429
+    hint = "Push again when consumers have caught up, or raise the queue's limit."
+
+    def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
+        super().__init__(message, detail=detail)
+        facts = _facts(detail)
+        self.queue: str | None = _typed(facts.get("queue"), str)
+        self.depth: int | None = _typed(facts.get("depth"), int)
+        self.limit: int | None = _typed(facts.get("limit"), int)
+
+
+class SchemaTooNew(Refused):
+    """The database was migrated by a newer Queen, in a way this one cannot work with."""
+
+    code = "SCHEMA_TOO_NEW"
+    sqlstate = "QN409"
+    http_status = 500
+    hint = "Upgrade this installation of queenmq."
+
+
+class ConfigurationError(Refused):
+    """A QUEEN_* setting is unknown or has an invalid value."""
+
+    code = "CONFIGURATION_ERROR"
+    http_status = 500
+    hint = "Compare the environment with docs/settings.md."
+
+
+class Unavailable(QueenError):
+    """PostgreSQL or the server is out of reach for the moment."""
+
+    code = "UNAVAILABLE"
+    http_status = 503
+    hint = "Try again after a short pause."
+    retryable = True
+
+
+class DatabaseUnavailable(Unavailable):
+    """PostgreSQL cannot be reached, or broke off the conversation."""
+
+    code = "DATABASE_UNAVAILABLE"
+    hint = "Check that PostgreSQL runs and that QUEEN_DSN points to it; then try again."
+
+
+class Closed(Unavailable):
+    """The engine is shutting down."""
+
+    code = "CLOSED"
+    hint = "Send the request to another server, or to this one when it is back."
+
+
+class Busy(Unavailable):
+    """The server is at one of its limits."""
+
+    code = "BUSY"
+    hint = "Try again after a short pause, with fewer requests at once."
+
+
+class TimedOut(Unavailable):
+    """PostgreSQL did not answer in time."""
+
+    code = "TIMED_OUT"
+    hint = "Try again; if it persists, look for long transactions and at QUEEN_STATEMENT_TIMEOUT_MS."
+
+
+def from_sqlstate(sqlstate: str, message: str | None = None, detail: str | None = None) -> QueenError | None:
+    """The error that a SQLSTATE stands for; None when it is neither ours nor one we have a word for."""
+    found = BY_SQLSTATE.get(sqlstate) or _POSTGRES.get(sqlstate) or _POSTGRES.get(sqlstate[:2])
+    return None if found is None else found(message, detail=detail)
+
+
+def _classes(top: type[QueenError]) -> list[type[QueenError]]:
+    return [top, *(each for child in top.__subclasses__() for each in _classes(child))]
+
+
+def _facts(detail: str | None) -> dict[str, object]:
+    """What a SQL function put into its error's DETAIL, when that is a JSON object."""
+    try:
+        facts = json.loads(detail or "null")
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _typed(value: object, kind: type[_T]) -> _T | None:
+    return value if isinstance(value, kind) else None
+
+
+def _rebuild(kind: type[QueenError], message: str, detail: str | None) -> QueenError:
+    return kind(message, detail=detail)
+
+
+BY_CODE: dict[str, type[QueenError]] = {kind.code: kind for kind in _classes(QueenError)}
+BY_SQLSTATE: dict[str, type[QueenError]] = {
+    kind.sqlstate: kind for kind in _classes(QueenError) if kind.sqlstate is not None
+}
+
+# PostgreSQL's own conditions that are worth another try, by SQLSTATE or by its class (two characters).
+_POSTGRES: dict[str, type[QueenError]] = {
+    "08": DatabaseUnavailable,  # connection exception
+    "53": DatabaseUnavailable,  # out of disk, memory or connections
+    "57P01": DatabaseUnavailable,  # admin shutdown
+    "57P02": DatabaseUnavailable,  # crash shutdown
+    "57P03": DatabaseUnavailable,  # cannot connect now
+    "57P05": DatabaseUnavailable,  # idle session timeout
+    "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
+    "57014": TimedOut,  # statement timeout
+    "55P03": TimedOut,  # lock not available
+    "40001": Busy,  # serialization failure
+    "40P01": Busy,  # deadlock detected
+}
