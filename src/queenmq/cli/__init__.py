@@ -1,1 +1,48 @@
-"""The front door: one file per command."""
+"""The front door: `queen <command>`, one file per command.
+
+A command's module has `main(arguments) -> int`, given what was parsed here; it is imported when asked for.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from queenmq import __version__
+from queenmq.errors import QueenError
+
+COMMANDS = {
+    "tour": "a guided tour: push, pop and acknowledge on a PostgreSQL of its own",
+    "migrate": "bring the database to the schema of this version",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 when it worked, 1 when not, 2 when it was not understood."""
+    arguments = _parser().parse_args(argv)
+    command = importlib.import_module(f"queenmq.cli.{arguments.command}")
+    try:
+        status: int = command.main(arguments)
+    except QueenError as error:
+        print(f"queen {arguments.command}: {error}\n{error.hint}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="queen",
+        description="Queen: a partitioned message queue on PostgreSQL.",
+        epilog="Settings are QUEEN_* environment variables: see docs/settings.md. "
+        "Without QUEEN_DSN a private PostgreSQL is started.",
+    )
+    parser.add_argument("--version", action="version", version=f"queen {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="<command>")
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        command.add_argument("--dsn", help="the PostgreSQL to use (default: QUEEN_DSN, or a private one)")
+        command.add_argument("--data-dir", type=Path, help="where the private PostgreSQL keeps its files")
+    return parser

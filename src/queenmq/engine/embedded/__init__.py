@@ -20,6 +20,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+import asyncpg
+
 from queenmq.errors import ConfigurationError, DatabaseUnavailable
 
 from .account import Account
@@ -104,6 +106,17 @@ class EmbeddedPostgres:
         if self._socket_dir is None:
             raise DatabaseUnavailable(f"the PostgreSQL in {self.data_dir} was not started")
         return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_dir))}&port={PORT}"
+
+    async def create_database(self, database: str) -> str:
+        """Have a database of this name, and say how to connect to it."""
+        connection = await asyncpg.connect(self.dsn())
+        try:
+            await connection.execute('create database "{}"'.format(database.replace('"', '""')))
+        except asyncpg.DuplicateDatabaseError:
+            pass
+        finally:
+            await connection.close()
+        return self.dsn(database)
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the server's log."""

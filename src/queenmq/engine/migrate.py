@@ -1,0 +1,222 @@
+"""Bring a database to the schema and the functions of this version, while others may be using it.
+
+Each step of the schema runs in its own transaction, its row in queen.schema_version first; all changed code
+is replaced in one transaction, so that nobody ever sees half of it. An advisory lock makes servers that start
+together take turns; whoever finds nothing to do does not even ask for it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+import msgspec
+
+from queenmq.errors import ConfigurationError, SchemaTooNew
+from queenmq.sql import DIRECTORY, Contents, File, Step
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = Any  # asyncpg.Connection, which has no annotations
+
+POSTGRES_MAJOR_MIN = 14
+TURN_LOCK = 0x517EE4  # the advisory lock of this database's migrations
+LOCK_TIMEOUT_MS = 2_000  # waiting longer for a lock would make everyone queue up behind us
+ATTEMPTS_MAX = 60
+
+BOOTSTRAP = """
+create schema if not exists queen;
+create table if not exists queen.schema_version (
+    version     int primary key,
+    name        text not null,
+    breaking    boolean not null,
+    applied_at  timestamptz not null default clock_timestamp()
+);
+comment on table queen.schema_version is 'The steps of the schema that this database has taken.';
+create table if not exists queen.schema_functions (
+    name       text primary key,
+    hash       text not null,
+    creates    text[] not null,
+    loaded_at  timestamptz not null default clock_timestamp()
+);
+comment on table queen.schema_functions is
+    'The files of functions and views in this database, with what each one created.';
+"""
+
+CREATED = """
+select 'routine ' || p.oid::regprocedure from pg_proc p where p.pronamespace = 'queen'::regnamespace
+union all
+select case c.relkind when 'm' then 'materialized view ' else 'view ' end || c.oid::regclass
+  from pg_class c where c.relnamespace = 'queen'::regnamespace and c.relkind in ('v', 'm')
+"""
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """What a migration did; both lists are empty when the database was up to date."""
+
+    version: int
+    applied: tuple[int, ...] = ()
+    reloaded: tuple[str, ...] = ()
+
+
+async def migrate(connection: Connection, directory: Path = DIRECTORY) -> Migration:
+    """Apply the steps that are missing and replace the code that differs."""
+    _check_server(connection)
+    contents = Contents.read(directory)
+    if await _in_transaction(connection, lambda: _is_current(connection, contents)):
+        return Migration(await _version(connection))
+    async with _turn(connection):
+        if not await _is_bootstrapped(connection):
+            await _in_transaction(connection, lambda: connection.execute(BOOTSTRAP))
+        if await _is_newer(connection, contents):
+            return Migration(await _version(connection))
+        applied = [step.version for step in contents.steps if await _apply(connection, step)]
+        reloaded = await _in_transaction(connection, lambda: _reload(connection, contents.code))
+    log.info("migrated", extra={"applied": applied, "reloaded": reloaded})
+    return Migration(await _version(connection), tuple(applied), tuple(reloaded))
+
+
+def _check_server(connection: Connection) -> None:
+    major: int = connection.get_server_version().major
+    if major < POSTGRES_MAJOR_MIN:
+        raise ConfigurationError(
+            f"Queen needs PostgreSQL {POSTGRES_MAJOR_MIN} or newer; this is version {major}"
+        )
+
+
+async def _is_bootstrapped(connection: Connection) -> bool:
+    return await connection.fetchval("select to_regclass('queen.schema_functions')") is not None
+
+
+async def _version(connection: Connection) -> int:
+    version: int = await connection.fetchval("select coalesce(max(version), 0) from queen.schema_version")
+    return version
+
+
+async def _is_current(connection: Connection, contents: Contents) -> bool:
+    """Whether there is nothing to do, seen without waiting for anyone."""
+    if not await _is_bootstrapped(connection):
+        return False
+    if await _is_newer(connection, contents):
+        return True
+    if await _version(connection) < len(contents.steps):
+        return False
+    loaded = await _loaded(connection)
+    return loaded.keys() == _unchanged(loaded, contents.code) == {file.name for file in contents.code}
+
+
+async def _is_newer(connection: Connection, contents: Contents) -> bool:
+    """Whether a later version of Queen was here; its functions serve us too unless a step says otherwise."""
+    newer = await connection.fetch(
+        "select version, name, breaking from queen.schema_version where version > $1 order by version",
+        len(contents.steps),
+    )
+    for row in newer:
+        if row["breaking"]:
+            raise SchemaTooNew(
+                f"the database has taken step {row['version']} ({row['name']}), which this version of Queen "
+                f"does not know and cannot work with"
+            )
+    return bool(newer)
+
+
+async def _apply(connection: Connection, step: Step) -> bool:
+    """Take one step, unless it was taken before."""
+
+    async def take() -> bool:
+        inserted = await connection.fetchval(
+            "insert into queen.schema_version (version, name, breaking) values ($1, $2, $3) "
+            "on conflict do nothing returning version",
+            *(step.version, step.name, step.breaking),
+        )
+        if inserted is not None:
+            await _execute(connection, f"schema/{step.version:04}_{step.name}.sql", step.text)
+        return inserted is not None
+
+    return await _in_transaction(connection, take)
+
+
+async def _loaded(connection: Connection) -> dict[str, Any]:
+    rows = await connection.fetch(
+        f"select name, hash, creates, creates <@ array({CREATED}) as intact from queen.schema_functions"  # noqa: S608
+    )
+    return {row["name"]: row for row in rows}
+
+
+def _unchanged(loaded: dict[str, Any], code: tuple[File, ...]) -> set[str]:
+    """The files whose content is in the database already, all of it (a step may have dropped a view)."""
+    rows = ((file, loaded[file.name]) for file in code if file.name in loaded)
+    return {file.name for file, row in rows if row["hash"] == file.hash and row["intact"]}
+
+
+async def _reload(connection: Connection, code: tuple[File, ...]) -> list[str]:
+    """Drop what changed or disappeared, and all views; then load what is missing, in order."""
+    loaded = await _loaded(connection)
+    same = _unchanged(loaded, code)
+    if len(same) == len(code) == len(loaded):
+        return []
+    kept = {file.name for file in code if file.is_function} & same
+    # Dropped rather than replaced: `create or replace` refuses a new return type, and turns a new list of
+    # arguments into a second function. Views go first, because they may use functions.
+    for name in sorted(loaded.keys() - kept, key=lambda name: name.startswith("functions/")):
+        for created in reversed(loaded[name]["creates"]):
+            kind, _, identity = created.partition(" queen.")
+            await connection.execute(f"drop {kind} if exists queen.{identity}")
+        await connection.execute("delete from queen.schema_functions where name = $1", name)
+    missing = [file for file in code if file.name not in kept]
+    for file in missing:
+        await _load(connection, file)
+    return [file.name for file in missing]
+
+
+async def _load(connection: Connection, file: File) -> None:
+    before = {row[0] for row in await connection.fetch(CREATED)}
+    await _execute(connection, file.name, file.text)
+    creates = [row[0] for row in await connection.fetch(CREATED) if row[0] not in before]
+    await connection.execute(
+        "insert into queen.schema_functions (name, hash, creates) values ($1, $2, $3)",
+        *(file.name, file.hash, creates),
+    )
+
+
+async def _execute(connection: Connection, name: str, text: str) -> None:
+    try:
+        await connection.execute(text)
+    except asyncpg.PostgresError as error:
+        error.add_note(f"in {name}")
+        raise
+
+
+async def _in_transaction(connection: Connection, work: Callable[[], Awaitable[T]]) -> T:
+    """Do it all or nothing, and again when a lock was not to be had: others come first."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        try:
+            async with connection.transaction():
+                await connection.execute(
+                    f"set local lock_timeout = {LOCK_TIMEOUT_MS}; set local statement_timeout = 0; "
+                    f"set local search_path = pg_catalog, pg_temp; set local client_min_messages = warning"
+                )
+                return await work()
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+            if attempt == ATTEMPTS_MAX:
+                raise
+            await asyncio.sleep(random.uniform(0.05, 0.5))  # noqa: S311
+    raise AssertionError("the loop returns or raises")
+
+
+@asynccontextmanager
+async def _turn(connection: Connection) -> AsyncIterator[None]:
+    """One migration of this database at a time."""
+    async with connection.transaction():
+        await connection.execute("set local lock_timeout = 0; set local statement_timeout = 0")
+        await connection.execute("select pg_advisory_lock($1)", TURN_LOCK)
+    try:
+        yield
+    finally:
+        if not connection.is_closed():
+            await connection.execute("select pg_advisory_unlock($1)", TURN_LOCK)
