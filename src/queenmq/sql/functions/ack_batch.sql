@@ -1,0 +1,127 @@
+-- queen.ack_batch: say what became of leased messages.
+--
+-- One element of the first three arrays is one (partition, group, lease). Completed messages come
+-- as ranges, p_range_acks[i] saying which element a range belongs to; the others one by one with
+-- a status:
+--   failed  delivered again, in order, after the retry delay (doubling), until the retry limit;
+--           then a dead letter (or expired, where the queue keeps none)
+--   retry   delivered again at once, without counting as a failure
+--   dlq     a dead letter at once
+-- The cursor moves over what is contiguously done; what is done above it is remembered, so nothing
+-- acknowledged comes back and nothing else is skipped. When every message of the lease has been
+-- answered the lease ends.
+--
+-- accepted: the offsets of this call that belong to the lease. Others are the caller's mistake and
+-- change nothing. held = false: the lease is gone and nothing was done; already tells whether
+-- everything in the call had been acknowledged before (an ack repeated after a lost answer).
+--
+-- Locks:   lookup rows, shared, in partition_id order (a push in flight must be waited for before
+--          "all is read" can be said); then the consumer rows in the same order.
+-- Raises:  QN424 unknown status.
+create function queen.ack_batch(
+    p_partition_ids   bigint[],
+    p_group_ids       int[],
+    p_lease_ids       uuid[],
+    p_range_acks      int[],
+    p_range_froms     bigint[],
+    p_range_tos       bigint[],
+    p_message_acks    int[]    default '{}',
+    p_message_offsets bigint[] default '{}',
+    p_statuses        text[]   default '{}',
+    p_errors          text[]   default '{}',
+    p_now             timestamptz default clock_timestamp()
+) returns table (
+    ack int, held boolean, accepted int8multirange, dead int8multirange, released boolean, more boolean, already boolean
+)
+language plpgsql
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+declare
+    v_status   text;
+    v_done     int8multirange[];    -- per ack: what was completed, given up, given back
+    v_dead     int8multirange[];
+    v_back     int8multirange[];
+    v_counts   jsonb[];             -- per ack: the new retry counts of failed messages
+    v_none     int8multirange := '{}';
+begin
+    select s into v_status from unnest(p_statuses) as s
+     where s is null or s not in ('failed', 'retry', 'dlq') limit 1;
+    if found then
+        raise exception 'unknown status "%"; use completed, failed, retry or dlq', v_status using errcode = 'QN424';
+    end if;
+
+    perform 1 from queen.partition_lookup l where l.partition_id = any (p_partition_ids)
+      order by l.partition_id for share;
+    perform 1 from unnest(p_partition_ids, p_group_ids) as a (id, g)
+      join queen.partition_consumers c on c.partition_id = a.id and c.group_id = a.g
+      order by c.partition_id, c.group_id for update of c;
+
+    select array_agg(coalesce(r.done, v_none) order by a.n) into v_done
+      from generate_subscripts(p_partition_ids, 1) as a (n)
+      left join (select r.n, range_agg(int8range(r.f, r.t)) as done
+                   from unnest(p_range_acks, p_range_froms, p_range_tos) as r (n, f, t)
+                  where r.f < r.t group by r.n) as r on r.n = a.n;
+    if cardinality(p_message_acks) > 0 then
+        select f.dead, f.back, f.counts into v_dead, v_back, v_counts
+          from queen.judge_failures(p_partition_ids, p_group_ids, p_lease_ids, p_message_acks, p_message_offsets,
+                                    p_statuses, p_errors, p_now) as f;
+    end if;
+
+    return query
+    with held as (
+        select a.n::int as n, a.lease_id as asked, c.*,
+               coalesce(c.lease_id = a.lease_id and c.ready_at > p_now, false) as held,
+               v_done[a.n] as done, coalesce(v_dead[a.n], v_none) as dead, coalesce(v_back[a.n], v_none) as back,
+               v_counts[a.n] as counts, l.next_offset,
+               int8multirange(int8range(c.lease_from, c.lease_to)) as lease
+          from unnest(p_partition_ids, p_group_ids, p_lease_ids) with ordinality as a (id, g, lease_id, n)
+          left join queen.partition_consumers c on c.partition_id = a.id and c.group_id = a.g
+          left join queen.partition_lookup l on l.partition_id = a.id
+    ), judged as (
+        select h.n, h.partition_id, h.group_id, h.lease, h.next_offset, h.expired, h.dead, h.counts,
+               (h.done + h.dead + h.back) * h.lease as accepted,
+               h.done * h.lease - h.acked - int8multirange(int8range(null, h.committed)) - h.dead as completed,
+               h.dead - h.acked as buried, h.nacked + (h.back - h.acked) - h.done - h.dead as nacked,
+               m.committed, m.acked, m.committed > h.committed as moved, q.retry_delay_ms, q.retry_limit,
+               q.dead_letter_enabled, q.delayed_processing_seconds, q.window_buffer_seconds, h.retries
+          from held h
+          join queen.queue_groups g on g.id = h.group_id
+          join queen.queues q on q.id = g.queue_id
+         cross join lateral queen.advance(h.committed, h.acked + (h.done * h.lease) + h.dead) as m
+         where h.held
+    ), decided as (
+        select j.*, isempty(j.lease * int8multirange(int8range(j.committed, null)) - j.acked - j.nacked) as released,
+               queen.keep_retries(coalesce(j.retries || j.counts, j.retries, j.counts), j.committed, j.acked) as retries_left
+          from judged j
+    ), updated as (
+        update queen.partition_consumers c
+           set committed = d.committed, acked = d.acked, nacked = case when d.released then v_none else d.nacked end,
+               retries = d.retries_left,
+               expiries = case when d.moved then 0 else c.expiries end,
+               completed = c.completed + queen.multirange_size(d.completed),
+               dead_lettered = c.dead_lettered + queen.multirange_size(d.buried),
+               lease_id = case when d.released then null else c.lease_id end,
+               lease_from = case when d.released then null else c.lease_from end,
+               lease_to = case when d.released then null else c.lease_to end,
+               ready_at = case
+                   when not d.released then c.ready_at
+                   when d.committed >= d.next_offset then null
+                   when d.retries_left ? d.committed::text
+                   then p_now + make_interval(secs => least(3600, d.retry_delay_ms / 1000.0
+                                              * 2 ^ least((d.retries_left ->> d.committed::text)::int - 1, 30)))
+                   when d.delayed_processing_seconds + d.window_buffer_seconds = 0 then p_now
+                   else queen.ready_after(d.partition_id, d.committed, d.delayed_processing_seconds,
+                                          d.window_buffer_seconds, p_now) end
+          from decided d
+         where c.partition_id = d.partition_id and c.group_id = d.group_id
+        returning d.n, d.accepted, d.dead, d.released, d.released and d.committed < d.next_offset as more
+    )
+    select h.n, h.held, coalesce(u.accepted, v_none), coalesce(u.dead, v_none), coalesce(u.released, false),
+           coalesce(u.more, false),
+           not h.held and coalesce(h.done <@ (h.acked + int8multirange(int8range(null, h.committed))), false)
+      from held h left join updated u on u.n = h.n
+     order by h.n;
+end $$;
+comment on function queen.ack_batch is 'Acknowledge leased messages: completed, failed, retry or dlq.';

@@ -1,0 +1,79 @@
+-- queen.ensure_partitions: names to ids, creating what is missing.
+--
+-- A queue that does not exist is created with defaults. A new partition gets its row for every
+-- group that reads the queue at once: it is empty, so each group starts at offset 0 and nothing
+-- pushed after a group was born is ever skipped.
+--
+-- Partitions of one queue are created one transaction at a time, under the queue's row lock, so
+-- their ids become visible in order: queen.extend_group relies on that.
+--
+-- Locks:   the queue rows, in id order, only if something is missing.
+-- Raises:  QN421 bad name.
+create function queen.ensure_partitions(
+    p_queues      text[],
+    p_partitions  text[]
+) returns table (item int, partition_id bigint, queue_id int, created boolean)
+language plpgsql
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+    v_new    bigint[];
+    v_queue  int;
+begin
+    if (select count(*) from unnest(p_queues, p_partitions) as i (q, p)
+          join queen.queues q on q.name = i.q
+          join queen.partitions p on p.queue_id = q.id and p.name = i.p) < cardinality(p_queues) then
+
+        perform queen.check_name(q, 'queue'), queen.check_name(p, 'partition')
+           from (select distinct q, p from unnest(p_queues, p_partitions) as i (q, p)) as i;
+
+        insert into queen.queues (name)
+        select distinct i.name from unnest(p_queues) as i (name)
+         where not exists (select from queen.queues q where q.name = i.name)
+         order by 1
+        on conflict (name) do nothing;
+
+        perform 1 from queen.queues q where q.name = any (p_queues) order by q.id for no key update;
+
+        for v_queue in
+            select q.id from queen.queues q
+             where q.name = any (p_queues)
+               and not exists (select from queen.partitions p where p.queue_id = q.id)
+        loop
+            perform queen.attach_groups(v_queue);
+        end loop;
+
+        with missing as (
+            select distinct q.id as queue_id, i.p as name
+              from unnest(p_queues, p_partitions) as i (q, p)
+              join queen.queues q on q.name = i.q
+             where not exists (select from queen.partitions p where p.queue_id = q.id and p.name = i.p)
+             order by 1, 2
+        ), created as (
+            insert into queen.partitions (queue_id, name) select m.queue_id, m.name from missing m
+            on conflict do nothing returning id, queue_id
+        ), looked_up as (
+            insert into queen.partition_lookup (partition_id, queue_id) select c.id, c.queue_id from created c
+            returning partition_id
+        )
+        select array_agg(l.partition_id) into v_new from looked_up l;
+
+        insert into queen.partition_consumers (partition_id, group_id, committed, origin)
+        select p.id, g.id, 0, 0
+          from unnest(v_new) as n (id)
+          join queen.partitions p on p.id = n.id
+          join queen.queue_groups g on g.queue_id = p.queue_id
+         where g.queue_wide
+            or exists (select from queen.consumer_groups_metadata m join queen.queues q on q.name = m.queue_name
+                        where m.group_name = g.name and q.id = p.queue_id and m.partition_name = p.name)
+        on conflict do nothing;
+    end if;
+
+    return query
+    select i.n::int, p.id, q.id, p.id = any (coalesce(v_new, '{}'))
+      from unnest(p_queues, p_partitions) with ordinality as i (q, p, n)
+      join queen.queues q on q.name = i.q
+      join queen.partitions p on p.queue_id = q.id and p.name = i.p;
+end $$;
+comment on function queen.ensure_partitions is 'Ids of named partitions, created where they are missing.';

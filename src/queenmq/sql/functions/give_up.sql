@@ -1,0 +1,58 @@
+-- queen.give_up: pass over messages that will not be delivered, before a pop delivers the rest.
+--
+-- Two reasons: they waited longer than the queue's max_wait_seconds, or the head killed every
+-- consumer that took it: its lease expired more often than the retry limit allows. Leases that
+-- expire say nothing about which message of a batch is to blame, so past the limit queen.pop_batch
+-- hands out the head alone, and only a message that was alone is given up.
+--
+-- They become dead letters, or count as expired where the queue has none. Called for rows the pop
+-- has locked and that nobody holds (any more).
+create function queen.give_up(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns void
+language plpgsql as $$
+declare
+    v_queue  record;
+    v_row    record;
+    v_end    bigint;
+    v_gone   bigint[];
+    v_error  text;
+begin
+    select q.* into v_queue from queen.queues q
+      join queen.queue_groups g on g.queue_id = q.id where g.id = p_group_id;
+    for v_row in
+        select c.*, c.lease_id is not null and c.expiries >= v_queue.retry_limit
+               and queen.multirange_size(int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to))
+                                         - c.acked) = 1 as poison
+          from queen.partition_consumers c
+         where c.group_id = p_group_id and c.partition_id = any (p_partition_ids)
+    loop
+        v_gone := '{}';
+        if v_queue.max_wait_seconds > 0 then
+            v_end := queen.offset_at(v_row.partition_id, p_now - make_interval(secs => v_queue.max_wait_seconds));
+            v_gone := array(select o from generate_series(v_row.committed, least(v_end, v_row.committed + 1000) - 1) as o
+                             where not v_row.acked @> o);
+            v_error := format('waited longer than %s s', v_queue.max_wait_seconds);
+        end if;
+        if v_gone = '{}' and v_row.poison then
+            v_gone := array[v_row.committed];
+            v_error := format('the lease expired %s times', v_row.expiries + 1);
+        end if;
+        continue when v_gone = '{}';
+
+        if v_queue.dead_letter_enabled then
+            perform queen.bury(array_fill(v_row.partition_id, array[cardinality(v_gone)]),
+                               array_fill(p_group_id, array[cardinality(v_gone)]), v_gone,
+                               array_fill(v_error, array[cardinality(v_gone)]),
+                               array(select v_row.expiries + coalesce((v_row.retries ->> o::text)::int, 0)
+                                       from unnest(v_gone) as o), p_now);
+        end if;
+        update queen.partition_consumers c
+           set committed = n.committed, acked = n.acked, expiries = 0, retries = queen.keep_retries(c.retries, n.committed, n.acked),
+               lease_id = null, lease_from = null, lease_to = null, nacked = '{}',
+               dead_lettered = c.dead_lettered + case when v_queue.dead_letter_enabled then cardinality(v_gone) else 0 end,
+               expired = c.expired + case when v_queue.dead_letter_enabled then 0 else cardinality(v_gone) end
+          from queen.advance(v_row.committed, v_row.acked
+                             + (select range_agg(int8range(o, o + 1)) from unnest(v_gone) as o)) as n
+         where c.partition_id = v_row.partition_id and c.group_id = p_group_id;
+    end loop;
+end $$;
+comment on function queen.give_up is 'Dead-letter or expire what waited too long or kills its consumers.';

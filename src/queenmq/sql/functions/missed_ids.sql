@@ -1,0 +1,26 @@
+-- queen.missed_ids: transaction ids of a partition that a pusher does not know yet.
+--
+-- The log is its own index: the ids are in its segments. From p_expected on, and never further
+-- back than the queue's dedup window. duplicate says whether one of them is also in p_new.
+create function queen.missed_ids(
+    p_partition_id  bigint,
+    p_expected      bigint,    -- null: nothing is known
+    p_new           text,      -- JSON array of the ids about to be pushed
+    p_now           timestamptz
+) returns table (first_offset bigint, transaction_ids text, duplicate boolean)
+language sql stable
+set enable_hashjoin = on
+as $$
+    select s.first_offset, s.transaction_ids,
+           exists (select from json_array_elements_text(s.transaction_ids::json) as old (id)
+                     join json_array_elements_text(p_new::json) as new (id) on new.id = old.id)
+      from queen.segments s
+     where s.partition_id = p_partition_id
+       and s.transaction_ids is not null
+       and s.first_offset >= greatest(p_expected, (
+               select queen.offset_at(p_partition_id, p_now - make_interval(secs => q.dedup_window_seconds))
+                 from queen.partition_lookup l join queen.queues q on q.id = l.queue_id
+                where l.partition_id = p_partition_id))
+     order by s.first_offset
+$$;
+comment on function queen.missed_ids is 'Recent transaction ids of a partition from an offset on.';

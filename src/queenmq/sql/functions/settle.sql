@@ -1,0 +1,26 @@
+-- queen.settle: put rows that a pop claimed, and could not use, to rest.
+--
+-- A partition can be called ready and have nothing to deliver: its messages were passed over, or
+-- are not due yet. Rows that do have something are left as they are. The pop may not wait for
+-- lookup rows while it holds consumer rows, so a partition being written right now stays ready.
+--
+-- Locks:   lookup rows, shared, never waiting.
+create function queen.settle(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns void
+language plpgsql as $$
+declare
+    v_quiet  bigint[];
+begin
+    select array_agg(l.partition_id) into v_quiet
+      from (select l.partition_id from queen.partition_lookup l
+             where l.partition_id = any (p_partition_ids) for share skip locked) as l;
+    update queen.partition_consumers c
+       set ready_at = n.ready_at, expiries = c.expiries + (c.lease_id is not null)::int,
+           lease_id = null, lease_from = null, lease_to = null, nacked = '{}'
+      from (select k.id, queen.ready_after(k.id, o.committed, q.delayed_processing_seconds, q.window_buffer_seconds, p_now) as ready_at
+              from unnest(v_quiet) as k (id)
+              join queen.partition_consumers o on o.partition_id = k.id and o.group_id = p_group_id
+              join queen.queue_groups g on g.id = p_group_id
+              join queen.queues q on q.id = g.queue_id) as n
+     where c.partition_id = n.id and c.group_id = p_group_id and (n.ready_at is null or n.ready_at > p_now);
+end $$;
+comment on function queen.settle is 'Recompute ready_at of claimed rows that have nothing to deliver.';

@@ -1,0 +1,78 @@
+-- queen.transact: acknowledge and push together; all of it, or nothing.
+--
+-- The arguments of queen.ack_batch and queen.push_segments. An ack that is not accepted, or a
+-- lease in p_required_leases that is gone, undoes everything. A duplicate push does not: as in
+-- queen.push_segments nothing is written, every first_offset is null, and the caller drops the
+-- duplicate and calls again.
+--
+-- Locks:   all lookup rows of both sides first, in partition_id order; then as its parts.
+-- Raises:  QN410 lease gone, QN411 not in the lease, and what its parts raise.
+create function queen.transact(
+    p_ack_partition_ids bigint[], p_ack_group_ids int[], p_ack_lease_ids uuid[],
+    p_range_acks int[], p_range_froms bigint[], p_range_tos bigint[],
+    p_message_acks int[], p_message_offsets bigint[], p_statuses text[], p_errors text[],
+    p_required_leases uuid[],
+    p_partition_ids bigint[], p_message_counts int[], p_payloads bytea[], p_transaction_ids text[], p_trace_ids text[],
+    p_producers text[], p_encrypted boolean[], p_expected_offsets bigint[], p_flush_id uuid default null,
+    p_now timestamptz default null
+) returns table (
+    segment int, first_offset bigint, created_at timestamptz, missed_offsets bigint[], missed_ids text[], woken bigint[]
+)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    v_ack    record;
+    v_asked  int8multirange;
+    v_queue  record;
+    v_lease  uuid;
+    v_done   boolean := false;
+begin
+    -- Depth rows come before lookup rows in every transaction; push_segments finds them locked.
+    for v_queue in
+        select distinct q.id from queen.partition_lookup l join queen.queues q on q.id = l.queue_id
+         where l.partition_id = any (p_partition_ids) and q.max_queue_size > 0 order by q.id
+    loop
+        perform queen.reserve_depth(v_queue.id, 0);
+    end loop;
+    perform 1 from queen.partition_lookup l where l.partition_id = any (p_ack_partition_ids || p_partition_ids)
+      order by l.partition_id for no key update;
+
+    select i into v_lease from unnest(p_required_leases) as i
+     where not exists (select from queen.partition_consumers c
+                        where c.lease_id = i and c.ready_at > coalesce(p_now, clock_timestamp()) for update) limit 1;
+    if found then
+        raise exception 'lease % is not held any more', v_lease using errcode = 'QN410';
+    end if;
+
+    if cardinality(p_partition_ids) > 0 then
+        for segment, first_offset, created_at, missed_offsets, missed_ids, woken in
+            select * from queen.push_segments(p_partition_ids, p_message_counts, p_payloads, p_transaction_ids, p_trace_ids,
+                                              p_producers, p_encrypted, p_expected_offsets, p_flush_id, p_now)
+        loop
+            v_done := v_done or first_offset is null;
+            return next;
+        end loop;
+        if v_done then
+            return;
+        end if;
+    end if;
+
+    for v_ack in
+        select a.*, p_ack_lease_ids[a.ack] as lease_id
+          from queen.ack_batch(p_ack_partition_ids, p_ack_group_ids, p_ack_lease_ids, p_range_acks, p_range_froms,
+                               p_range_tos, p_message_acks, p_message_offsets, p_statuses, p_errors,
+                               coalesce(p_now, clock_timestamp())) as a
+    loop
+        if not v_ack.held then
+            raise exception 'lease % is not held any more', v_ack.lease_id using errcode = 'QN410';
+        end if;
+        select range_agg(r.r) into v_asked
+          from (select int8range(f, t) from unnest(p_range_acks, p_range_froms, p_range_tos) as r (n, f, t) where r.n = v_ack.ack
+                union all
+                select int8range(o, o + 1) from unnest(p_message_acks, p_message_offsets) as m (n, o) where m.n = v_ack.ack) as r (r);
+        if not v_asked <@ v_ack.accepted then
+            raise exception 'offsets % are not in lease %', v_asked - v_ack.accepted, v_ack.lease_id using errcode = 'QN411';
+        end if;
+    end loop;
+end $$;
+comment on function queen.transact is 'Acks and pushes in one transaction, all or nothing.';

@@ -1,0 +1,33 @@
+-- queen.wake_groups: after an append, make the partitions ready for the groups that had read all.
+--
+-- Only rows whose ready_at is null are touched; whoever sets it to null does so holding the
+-- lookup row, shared, and the pusher holds it exclusively: neither can miss the other. With a
+-- window buffer every append starts the quiet time anew for partitions that nobody holds.
+--
+-- Returns: the partitions where some group was woken.
+create function queen.wake_groups(p_partition_ids bigint[], p_held boolean, p_now timestamptz) returns bigint[]
+language plpgsql as $$
+declare
+    v_woken  bigint[];
+begin
+    if not p_held then
+        with woken as (
+            update queen.partition_consumers set ready_at = p_now
+             where partition_id = any (p_partition_ids) and ready_at is null
+            returning partition_id)
+        select array_agg(partition_id) into v_woken from woken;
+    else
+        with woken as (
+            update queen.partition_consumers c
+               set ready_at = greatest(c.ready_at, p_now + make_interval(
+                       secs => greatest(case when c.ready_at is null then q.delayed_processing_seconds else 0 end,
+                                        q.window_buffer_seconds)))
+              from queen.partition_lookup l join queen.queues q on q.id = l.queue_id
+             where l.partition_id = any (p_partition_ids) and c.partition_id = l.partition_id
+               and (c.ready_at is null or (c.lease_id is null and q.window_buffer_seconds > 0))
+            returning c.partition_id)
+        select array_agg(partition_id) into v_woken from woken;
+    end if;
+    return coalesce(v_woken, '{}');
+end $$;
+comment on function queen.wake_groups is 'Mark freshly written partitions ready for the groups that were waiting.';
