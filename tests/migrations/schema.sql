@@ -1,0 +1,461 @@
+CREATE SCHEMA queen;
+
+-- function queen.ack_batch(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], timestamp with time zone)
+
+-- function queen.advance(bigint, int8multirange)
+
+-- function queen.attach_groups(integer)
+
+-- function queen.bury(bigint[], integer[], bigint[], text[], integer[], timestamp with time zone)
+
+-- function queen.check_name(text, text)
+
+-- function queen.ensure_partitions(text[], text[])
+
+-- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
+
+-- function queen.give_up(integer, bigint[], timestamp with time zone)
+
+-- function queen.judge_failures(bigint[], integer[], uuid[], integer[], bigint[], text[], text[], timestamp with time zone)
+
+-- function queen.keep_retries(jsonb, bigint, int8multirange)
+
+-- function queen.message_id(timestamp with time zone, bigint, bigint)
+
+-- function queen.message_position(uuid)
+
+-- function queen.missed_ids(bigint, bigint, text, timestamp with time zone)
+
+-- function queen.multirange_size(int8multirange)
+
+-- function queen.offset_at(bigint, timestamp with time zone)
+
+-- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone, timestamp with time zone)
+
+-- function queen.pop_targets(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
+
+-- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, timestamp with time zone)
+
+-- function queen.queue_depth(integer)
+
+-- function queen.reach(bigint, bigint, bigint, int8multirange)
+
+-- function queen.ready_after(bigint, bigint, integer, integer, timestamp with time zone)
+
+-- function queen.release_lease(uuid[], timestamp with time zone)
+
+-- function queen.renew_lease(uuid[], double precision[], timestamp with time zone)
+
+-- function queen.require_encryption(bigint[], boolean[])
+
+-- function queen.reserve_depth(integer, bigint)
+
+-- function queen.settle(integer, bigint[], timestamp with time zone)
+
+-- function queen.subscribe(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
+
+-- function queen.subscription(text, integer, text)
+
+-- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, timestamp with time zone)
+
+-- function queen.wake_groups(bigint[], boolean, timestamp with time zone)
+
+CREATE TABLE queen.consumer_groups_metadata (
+    id bigint NOT NULL,
+    group_name text NOT NULL,
+    queue_name text DEFAULT ''::text NOT NULL,
+    partition_name text DEFAULT ''::text NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL,
+    task text DEFAULT ''::text NOT NULL,
+    mode text NOT NULL,
+    since timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT consumer_groups_metadata_mode_check CHECK ((mode = ANY (ARRAY['all'::text, 'new'::text, 'timestamp'::text])))
+);
+
+COMMENT ON TABLE queen.consumer_groups_metadata IS 'Subscriptions: what a group reads, in which mode, since when.';
+
+ALTER TABLE queen.consumer_groups_metadata ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.consumer_groups_metadata_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.dead_letters (
+    id bigint NOT NULL,
+    queue_id integer NOT NULL,
+    partition_id bigint NOT NULL,
+    group_name text NOT NULL,
+    "offset" bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    failed_at timestamp with time zone NOT NULL,
+    retry_count integer NOT NULL,
+    error text,
+    transaction_id text,
+    trace_id uuid,
+    producer text,
+    encrypted boolean NOT NULL,
+    payload bytea NOT NULL
+);
+
+COMMENT ON TABLE queen.dead_letters IS 'Messages a group gave up on, with payload, error and origin.';
+
+ALTER TABLE queen.dead_letters ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.dead_letters_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.inbox (
+    id bigint NOT NULL,
+    queue_name text NOT NULL,
+    partition_name text NOT NULL,
+    transaction_id text,
+    trace_id uuid,
+    producer text,
+    encrypted boolean DEFAULT false NOT NULL,
+    payload text NOT NULL,
+    created_at timestamp with time zone NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE queen.inbox IS 'Messages pushed inside an application''s own transaction, on their way to their partitions.';
+
+ALTER TABLE queen.inbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.inbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.message_traces (
+    trace_id uuid NOT NULL,
+    partition_id bigint NOT NULL,
+    "offset" bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE queen.message_traces IS 'Where the messages of a trace are; only messages that were given a trace id.';
+
+CREATE TABLE queen.partition_consumers (
+    partition_id bigint NOT NULL,
+    group_id integer NOT NULL,
+    committed bigint NOT NULL,
+    origin bigint NOT NULL,
+    lease_from bigint,
+    lease_to bigint,
+    ready_at timestamp with time zone,
+    lease_id uuid,
+    expiries integer DEFAULT 0 NOT NULL,
+    completed bigint DEFAULT 0 NOT NULL,
+    dead_lettered bigint DEFAULT 0 NOT NULL,
+    expired bigint DEFAULT 0 NOT NULL,
+    last_served_at timestamp with time zone,
+    acked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
+    nacked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
+    retries jsonb,
+    CONSTRAINT partition_consumers_check CHECK ((origin <= committed)),
+    CONSTRAINT partition_consumers_check1 CHECK ((((lease_id IS NULL) = (lease_from IS NULL)) AND ((lease_id IS NULL) = (lease_to IS NULL)))),
+    CONSTRAINT partition_consumers_check2 CHECK (((lease_id IS NULL) OR (ready_at IS NOT NULL)))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+
+COMMENT ON TABLE queen.partition_consumers IS 'A group''s place in a partition: its cursor, its lease, when it is ready.';
+
+CREATE TABLE queen.partition_lookup (
+    partition_id bigint NOT NULL,
+    queue_id integer NOT NULL,
+    start_offset bigint DEFAULT 0 NOT NULL,
+    next_offset bigint DEFAULT 0 NOT NULL,
+    last_message_at timestamp with time zone,
+    CONSTRAINT partition_lookup_check CHECK (((0 <= start_offset) AND (start_offset <= next_offset)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+
+COMMENT ON TABLE queen.partition_lookup IS 'A partition''s ends: the oldest message kept and the next offset. Its row lock is the partition''s write lock.';
+
+CREATE TABLE queen.partitions (
+    id bigint NOT NULL,
+    queue_id integer NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.partitions IS 'A partition''s identity; it never changes.';
+
+ALTER TABLE queen.partitions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.partitions_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    MAXVALUE 17179869183
+    CACHE 1
+);
+
+CREATE TABLE queen.queue_depths (
+    queue_id integer NOT NULL,
+    depth_bound bigint
+)
+WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE queen.queue_depths IS 'For queues with a size limit: an upper bound of the depth; null means count.';
+
+CREATE TABLE queen.queue_groups (
+    id integer NOT NULL,
+    queue_id integer NOT NULL,
+    name text NOT NULL,
+    queue_wide boolean DEFAULT false NOT NULL,
+    complete boolean DEFAULT false NOT NULL,
+    reached_partition_id bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';
+
+ALTER TABLE queen.queue_groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.queue_groups_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.queues (
+    id integer NOT NULL,
+    name text NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL,
+    task text DEFAULT ''::text NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    lease_seconds integer DEFAULT 300 NOT NULL,
+    retry_limit integer DEFAULT 3 NOT NULL,
+    retry_delay_ms integer DEFAULT 1000 NOT NULL,
+    delayed_processing_seconds integer DEFAULT 0 NOT NULL,
+    window_buffer_seconds integer DEFAULT 0 NOT NULL,
+    max_wait_seconds integer DEFAULT 0 NOT NULL,
+    max_queue_size bigint DEFAULT 0 NOT NULL,
+    retention_enabled boolean DEFAULT true NOT NULL,
+    retention_seconds integer DEFAULT 0 NOT NULL,
+    completed_retention_seconds integer DEFAULT 0 NOT NULL,
+    dedup_window_seconds integer DEFAULT 3600 NOT NULL,
+    encryption_enabled boolean DEFAULT false NOT NULL,
+    dead_letter_enabled boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
+    CONSTRAINT queues_delayed_processing_seconds_check CHECK (((delayed_processing_seconds >= 0) AND (delayed_processing_seconds <= (86400 * 365)))),
+    CONSTRAINT queues_lease_seconds_check CHECK (((lease_seconds >= 1) AND (lease_seconds <= (86400 * 7)))),
+    CONSTRAINT queues_max_queue_size_check CHECK ((max_queue_size >= 0)),
+    CONSTRAINT queues_max_wait_seconds_check CHECK (((max_wait_seconds >= 0) AND (max_wait_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_retention_seconds_check CHECK (((retention_seconds >= 0) AND (retention_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_retry_delay_ms_check CHECK (((retry_delay_ms >= 0) AND (retry_delay_ms <= 86400000))),
+    CONSTRAINT queues_retry_limit_check CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
+    CONSTRAINT queues_window_buffer_seconds_check CHECK (((window_buffer_seconds >= 0) AND (window_buffer_seconds <= (86400 * 7))))
+);
+
+COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
+
+ALTER TABLE queen.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.queues_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.retention_history (
+    id bigint NOT NULL,
+    queue_id integer NOT NULL,
+    ran_at timestamp with time zone NOT NULL,
+    partitions integer NOT NULL,
+    segments integer NOT NULL,
+    messages bigint NOT NULL,
+    unread bigint NOT NULL
+);
+
+COMMENT ON TABLE queen.retention_history IS 'What retention deleted, and how much of it some group had not read.';
+
+ALTER TABLE queen.retention_history ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.retention_history_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.schema_functions (
+    name text NOT NULL,
+    hash text NOT NULL,
+    creates text[] NOT NULL,
+    loaded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.schema_functions IS 'The files of functions and views in this database, with what each one created.';
+
+CREATE TABLE queen.schema_version (
+    version integer NOT NULL,
+    name text NOT NULL,
+    breaking boolean NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.schema_version IS 'The steps of the schema that this database has taken.';
+
+CREATE TABLE queen.segments (
+    partition_id bigint NOT NULL,
+    first_offset bigint NOT NULL,
+    message_count integer NOT NULL,
+    queue_id integer NOT NULL,
+    epoch smallint NOT NULL,
+    encrypted boolean DEFAULT false NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    flush_id uuid,
+    producer text,
+    transaction_ids text,
+    trace_ids text,
+    payloads bytea NOT NULL,
+    CONSTRAINT segments_message_count_check CHECK ((message_count > 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', toast.autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids and trace_ids are JSON arrays of the same length, or null.';
+
+CREATE TABLE queen.stats (
+    minute timestamp with time zone NOT NULL,
+    queue_id integer NOT NULL,
+    partitions bigint NOT NULL,
+    pushed bigint NOT NULL,
+    stored bigint NOT NULL,
+    completed bigint NOT NULL,
+    dead_lettered bigint NOT NULL,
+    expired bigint NOT NULL
+);
+
+COMMENT ON TABLE queen.stats IS 'Totals of each queue, minute by minute; differences of rows are rates.';
+
+CREATE TABLE queen.system_state (
+    singleton boolean DEFAULT true NOT NULL,
+    epoch smallint DEFAULT 1 NOT NULL,
+    system_identifier bigint NOT NULL,
+    CONSTRAINT system_state_singleton_check CHECK (singleton)
+);
+
+COMMENT ON TABLE queen.system_state IS 'Which cluster the transaction ids belong to.';
+
+CREATE TABLE queen.ticks (
+    id bigint NOT NULL,
+    epoch smallint NOT NULL,
+    snapshot pg_snapshot NOT NULL,
+    taken_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between two of them lies an exact set of segments.';
+
+ALTER TABLE queen.ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.ticks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY queen.consumer_groups_metadata
+    ADD CONSTRAINT consumer_groups_metadata_group_name_queue_name_partition_na_key UNIQUE (group_name, queue_name, partition_name, namespace, task);
+
+ALTER TABLE ONLY queen.consumer_groups_metadata
+    ADD CONSTRAINT consumer_groups_metadata_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.inbox
+    ADD CONSTRAINT inbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.message_traces
+    ADD CONSTRAINT message_traces_pkey PRIMARY KEY (trace_id, partition_id, "offset");
+
+ALTER TABLE ONLY queen.partition_consumers
+    ADD CONSTRAINT partition_consumers_pkey PRIMARY KEY (partition_id, group_id);
+
+ALTER TABLE ONLY queen.partition_lookup
+    ADD CONSTRAINT partition_lookup_pkey PRIMARY KEY (partition_id);
+
+ALTER TABLE ONLY queen.partitions
+    ADD CONSTRAINT partitions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.partitions
+    ADD CONSTRAINT partitions_queue_id_name_key UNIQUE (queue_id, name);
+
+ALTER TABLE ONLY queen.queue_depths
+    ADD CONSTRAINT queue_depths_pkey PRIMARY KEY (queue_id);
+
+ALTER TABLE ONLY queen.queue_groups
+    ADD CONSTRAINT queue_groups_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.queue_groups
+    ADD CONSTRAINT queue_groups_queue_id_name_key UNIQUE (queue_id, name);
+
+ALTER TABLE ONLY queen.queues
+    ADD CONSTRAINT queues_name_key UNIQUE (name);
+
+ALTER TABLE ONLY queen.queues
+    ADD CONSTRAINT queues_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.retention_history
+    ADD CONSTRAINT retention_history_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.schema_functions
+    ADD CONSTRAINT schema_functions_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY queen.schema_version
+    ADD CONSTRAINT schema_version_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY queen.segments
+    ADD CONSTRAINT segments_pkey PRIMARY KEY (partition_id, first_offset);
+
+ALTER TABLE ONLY queen.stats
+    ADD CONSTRAINT stats_pkey PRIMARY KEY (queue_id, minute);
+
+ALTER TABLE ONLY queen.system_state
+    ADD CONSTRAINT system_state_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY queen.ticks
+    ADD CONSTRAINT ticks_pkey PRIMARY KEY (id);
+
+CREATE INDEX consumer_groups_metadata_queue ON queen.consumer_groups_metadata USING btree (queue_name);
+
+CREATE INDEX dead_letters_message ON queen.dead_letters USING btree (partition_id, "offset");
+
+CREATE INDEX dead_letters_queue ON queen.dead_letters USING btree (queue_id, id);
+
+CREATE INDEX message_traces_partition ON queen.message_traces USING btree (partition_id, "offset");
+
+CREATE INDEX partition_consumers_lease ON queen.partition_consumers USING btree (lease_id) WHERE (lease_id IS NOT NULL);
+
+CREATE INDEX partition_consumers_ready ON queen.partition_consumers USING btree (group_id, ready_at) WHERE (ready_at IS NOT NULL);
+
+CREATE INDEX partition_lookup_queue ON queen.partition_lookup USING btree (queue_id, partition_id);
+
+CREATE INDEX queues_namespace_task ON queen.queues USING btree (namespace, task);
+
+CREATE INDEX retention_history_queue ON queen.retention_history USING btree (queue_id, id);
+
+CREATE INDEX segments_commit_order ON queen.segments USING btree (queue_id, epoch, xid);
+
+ALTER TABLE ONLY queen.partitions
+    ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
+
+ALTER TABLE ONLY queen.queue_groups
+    ADD CONSTRAINT queue_groups_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
