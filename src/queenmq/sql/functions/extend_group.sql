@@ -42,8 +42,8 @@ begin
         return 0;
     end if;
 
-    update queen.queue_depths set depth_bound = null where queue_id = v_group.queue_id and depth_bound is not null;
     perform 1 from queen.partition_lookup where partition_id = any (v_ids) order by partition_id for share;
+    update queen.queue_depths set depth_bound = null where queue_id = v_group.queue_id and depth_bound is not null;
 
     insert into queen.partition_consumers (partition_id, group_id, committed, origin, ready_at)
     select l.partition_id, p_group_id, f.committed, f.committed,

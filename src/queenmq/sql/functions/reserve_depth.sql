@@ -5,6 +5,8 @@
 -- corrected. So the count is paid once per "limit" messages, not once per push, and a refusal is
 -- always exact.
 --
+-- Called by the push that has already moved next_offset by p_messages.
+--
 -- Locks:   the queue's queue_depths row: pushes to a limited queue wait for each other.
 -- Raises:  QN429 with {"queue", "depth", "limit"} as detail.
 create function queen.reserve_depth(p_queue_id int, p_messages bigint) returns void
@@ -17,7 +19,8 @@ begin
     insert into queen.queue_depths (queue_id) values (p_queue_id) on conflict do nothing;
     select depth_bound into v_bound from queen.queue_depths where queue_id = p_queue_id for update;
     if v_bound is null or v_bound + p_messages > v_queue.max_queue_size then
-        v_bound := queen.queue_depth(p_queue_id);
+        -- The caller's own messages are in partition_lookup already.
+        v_bound := queen.queue_depth(p_queue_id) - p_messages;
         if v_bound + p_messages > v_queue.max_queue_size then
             raise exception 'queue "%" is full: % messages are waiting and % is the limit',
                 v_queue.name, v_bound, v_queue.max_queue_size

@@ -2,7 +2,7 @@
 --
 -- The arguments of queen.ack_batch and queen.push_segments. An ack that is not accepted, or a
 -- lease in p_required_leases that is gone, undoes everything. A duplicate push does not: as in
--- queen.push_segments nothing is written, every first_offset is null, and the caller drops the
+-- queen.push_segments nothing is written, first_offsets is null, and the caller drops the
 -- duplicate and calls again.
 --
 -- Locks:   all lookup rows of both sides first, in partition_id order; then as its parts.
@@ -14,26 +14,16 @@ create function queen.transact(
     p_required_leases uuid[],
     p_partition_ids bigint[], p_message_counts int[], p_payloads bytea[], p_transaction_ids text[], p_trace_ids text[],
     p_producers text[], p_encrypted boolean[], p_expected_offsets bigint[], p_flush_id uuid default null,
-    p_now timestamptz default null
-) returns table (
-    segment int, first_offset bigint, created_at timestamptz, missed_offsets bigint[], missed_ids text[], woken bigint[]
+    p_now timestamptz default null,
+    out first_offsets bigint[], out created_ats timestamptz[], out woken bigint[],
+    out missed_segments int[], out missed_offsets bigint[], out missed_ids text[]
 )
 language plpgsql as $$
-#variable_conflict use_column
 declare
     v_ack    record;
     v_asked  int8multirange;
-    v_queue  record;
     v_lease  uuid;
-    v_done   boolean := false;
 begin
-    -- Depth rows come before lookup rows in every transaction; push_segments finds them locked.
-    for v_queue in
-        select distinct q.id from queen.partition_lookup l join queen.queues q on q.id = l.queue_id
-         where l.partition_id = any (p_partition_ids) and q.max_queue_size > 0 order by q.id
-    loop
-        perform queen.reserve_depth(v_queue.id, 0);
-    end loop;
     perform 1 from queen.partition_lookup l where l.partition_id = any (p_ack_partition_ids || p_partition_ids)
       order by l.partition_id for no key update;
 
@@ -45,14 +35,10 @@ begin
     end if;
 
     if cardinality(p_partition_ids) > 0 then
-        for segment, first_offset, created_at, missed_offsets, missed_ids, woken in
-            select * from queen.push_segments(p_partition_ids, p_message_counts, p_payloads, p_transaction_ids, p_trace_ids,
-                                              p_producers, p_encrypted, p_expected_offsets, p_flush_id, p_now)
-        loop
-            v_done := v_done or first_offset is null;
-            return next;
-        end loop;
-        if v_done then
+        select * into first_offsets, created_ats, woken, missed_segments, missed_offsets, missed_ids
+          from queen.push_segments(p_partition_ids, p_message_counts, p_payloads, p_transaction_ids, p_trace_ids,
+                                   p_producers, p_encrypted, p_expected_offsets, p_flush_id, p_now);
+        if first_offsets is null then
             return;
         end if;
     end if;

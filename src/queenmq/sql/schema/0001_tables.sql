@@ -70,7 +70,13 @@ create table queen.segments (
     payloads         bytea not null,
     primary key (partition_id, first_offset)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2,
-        autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_cost_delay = 0);
+        autovacuum_vacuum_cost_delay = 0, toast.autovacuum_vacuum_cost_delay = 0, toast_tuple_target = 8160);
+do $$
+begin
+    alter table queen.segments alter column payloads set compression lz4, alter column transaction_ids set compression lz4;
+exception when feature_not_supported then    -- a server built without lz4: pglz costs more than it saves
+    alter table queen.segments alter column payloads set storage external, alter column transaction_ids set storage external;
+end $$;
 create index segments_commit_order on queen.segments (queue_id, epoch, xid);
 comment on table queen.segments is
     'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the '
