@@ -1,0 +1,70 @@
+"""One staircase: import downstairs, never up, never next door."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import queenmq
+
+SOURCE = Path(queenmq.__file__).parent
+LEVELS = {
+    "errors": 0,
+    "model": 1,
+    "config": 1,
+    "sql": 1,
+    "engine": 2,
+    "broker": 3,
+    "client": 3,
+    "spark": 3,
+    "cli": 4,
+}
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The rooms that a file imports from."""
+    here = ["queenmq", *path.relative_to(SOURCE).with_suffix("").parts]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = [*here[: -node.level], node.module] if node.level else [node.module]
+            origin = ".".join(filter(None, base))
+            names = [f"{origin}.{alias.name}" for alias in node.names] if origin == "queenmq" else [origin]
+        else:
+            continue
+        yield from (name.split(".")[1] for name in names if name.startswith("queenmq.") and "__" not in name)
+
+
+def is_direct_transport(path: Path, imported: str) -> bool:
+    """The one exception: without a server, the client brings the engine itself."""
+    return room(path) == "client" and imported == "engine" and "postgres" in path.stem
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_downstairs(path):
+    ours = room(path)
+    for imported in imports(path):
+        if imported == ours or is_direct_transport(path, imported):
+            continue
+        assert LEVELS[imported] < LEVELS[ours], f"{ours} may not import {imported}"
+        assert (ours, imported) != ("client", "engine"), (
+            "only the client's postgres transport knows the engine"
+        )
+
+
+def reads_environment(path: Path) -> bool:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return any(isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} for node in nodes)
+
+
+def test_only_config_reads_the_environment():
+    readers = {str(path.relative_to(SOURCE)) for path in FILES if reads_environment(path)}
+    # The embedded server hands PATH on to PostgreSQL's programs, which is not a setting of ours.
+    assert readers == {"config.py", "engine/embedded/__init__.py"}
