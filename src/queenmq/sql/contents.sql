@@ -24,6 +24,8 @@
 \ir functions/reserve_depth.sql
 
 -- Push.
+\ir functions/recent_ids.sql
+\ir functions/find_ids.sql
 \ir functions/missed_ids.sql
 \ir functions/require_encryption.sql
 \ir functions/wake_groups.sql

@@ -6,6 +6,7 @@ create function queen.missed_ids(
     p_partition_id  bigint,
     p_expected      bigint,    -- null: nothing is known
     p_new           text,      -- JSON array of the ids about to be pushed
+    p_known         uuid[],    -- flushes the pusher made itself: it knows their ids
     p_now           timestamptz
 ) returns table (first_offset bigint, transaction_ids text, duplicate boolean)
 language sql stable
@@ -17,6 +18,7 @@ as $$
       from queen.segments s
      where s.partition_id = p_partition_id
        and s.transaction_ids is not null
+       and (s.flush_id = any (p_known)) is not true
        and s.first_offset >= greatest(p_expected, (
                select queen.offset_at(p_partition_id, p_now - make_interval(secs => q.dedup_window_seconds))
                  from queen.partition_lookup l join queen.queues q on q.id = l.queue_id

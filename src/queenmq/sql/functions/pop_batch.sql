@@ -6,6 +6,11 @@
 -- (p_max_partitions), and p_batches is the request's total. With auto_ack the messages count as
 -- completed at once and no lease remains.
 --
+-- ready_since: every partition that is ready now became so after this moment, unless a transaction
+-- took more than two seconds to commit it. Handed in with the next pop of the same kind, it keeps
+-- the index scan from walking over entries that died but cannot be removed while an old snapshot
+-- is held somewhere. Callers leave it out now and then (the engine: every second).
+--
 -- Locks:   what queen.pop_targets needs, first; then partition_consumers rows, never waiting for
 --          one (skip locked): whoever has it is being served.
 -- Raises:  QN400 bad arguments, QN421 bad name, QN425 timestamp missing.
@@ -22,11 +27,12 @@ create function queen.pop_batch(
     p_lease_ids       uuid[],
     p_modes           text[],
     p_sinces          timestamptz[],
-    p_ready_since     timestamptz default '-infinity',    -- do not look at older ready_at: see docs/sql.md
+    p_ready_sinces    timestamptz[] default null,    -- skip what became ready earlier: see ready_since
     p_now             timestamptz default clock_timestamp()
 ) returns table (
     request int, group_id int, queue_name text, partition_id bigint, partition_name text, lease_id uuid,
-    from_offset bigint, to_offset bigint, done int8multirange, expiries int, retries jsonb, expires_at timestamptz
+    from_offset bigint, to_offset bigint, done int8multirange, expiries int, retries jsonb, expires_at timestamptz,
+    ready_since timestamptz
 )
 language plpgsql
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -42,6 +48,8 @@ declare
     v_used      int;
     v_target    record;
     v_claimed   bigint[];
+    v_since     timestamptz;           -- where the scan of ready partitions begins, and where it ended
+    v_last      timestamptz;
     v_doubtful  boolean;
     v_quiet     bigint[];
     v_empty     bigint[];
@@ -67,6 +75,7 @@ begin
         continue when v_targets[i] is null;
         v_ask := v_asks[i];
         v_used := 0;
+        v_since := coalesce(p_ready_sinces[v_ask], '-infinity');
         select array_agg(r.n order by s.slot, r.n) into v_slots
           from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups, p_max_partitions)
                with ordinality as r (q, p, s, t, g, slots, n)
@@ -81,7 +90,7 @@ begin
               from jsonb_to_recordset(v_targets[i]) as t (group_id int, queue_id int, partition_id bigint)
               join queen.queues q on q.id = t.queue_id
               left join lateral (select c.ready_at from queen.partition_consumers c
-                                  where c.group_id = t.group_id and c.ready_at between p_ready_since and p_now
+                                  where c.group_id = t.group_id and c.ready_at between v_since and p_now
                                     and jsonb_array_length(v_targets[i]) > 1
                                   order by c.ready_at limit 1) as head on true
              order by q.priority desc, head.ready_at, t.group_id
@@ -97,11 +106,11 @@ begin
                            and c.ready_at <= p_now
                            for update skip locked) as c;
             else
-                select array_agg(c.partition_id), bool_or(c.lapsed)
-                  into v_claimed, v_doubtful
-                  from (select c.partition_id, c.lease_id is not null as lapsed
+                select array_agg(c.partition_id), bool_or(c.lapsed), max(c.ready_at)
+                  into v_claimed, v_doubtful, v_last
+                  from (select c.partition_id, c.lease_id is not null as lapsed, c.ready_at
                           from queen.partition_consumers c
-                         where c.group_id = v_target.group_id and c.ready_at between p_ready_since and p_now
+                         where c.group_id = v_target.group_id and c.ready_at between v_since and p_now
                          order by c.ready_at limit cardinality(v_slots) - v_used
                            for update skip locked) as c;
             end if;
@@ -189,6 +198,8 @@ begin
                 expiries := v_row.expiries;
                 retries := v_row.retries;
                 expires_at := case when v_row.lease_id is not null then v_row.ready_at end;
+                ready_since := least(p_now - interval '2 seconds',
+                                     case when cardinality(v_claimed) = cardinality(v_slots) - v_used then v_last end);
                 return next;
             end loop;
             if v_empty <> '{}' then

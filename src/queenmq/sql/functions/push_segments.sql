@@ -23,7 +23,8 @@ create function queen.push_segments(
     p_producers          text[]      default null,
     p_encrypted          boolean[]   default null,
     p_expected_offsets   bigint[]    default null,
-    p_flush_id           uuid        default null,    -- marks the first segment: see queen.find_flush
+    p_flush_id           uuid        default null,    -- marks the segments: see queen.find_flush
+    p_known_flushes      uuid[]      default null,    -- flushes of the caller that may lie in between
     p_now                timestamptz default null,    -- null: the clock, read under the locks
     out first_offsets    bigint[],                    -- one per segment
     out created_ats      timestamptz[],
@@ -91,7 +92,7 @@ begin
           into missed_segments, missed_offsets, missed_ids, v_duplicate
           from unnest(p_partition_ids, p_transaction_ids, p_expected_offsets, first_offsets, created_ats)
                with ordinality as i (id, ids, expected, first_offset, now, n)
-         cross join lateral queen.missed_ids(i.id, i.expected, i.ids, i.now) as m
+         cross join lateral queen.missed_ids(i.id, i.expected, i.ids, p_known_flushes, i.now) as m
          where i.ids is not null and i.expected is distinct from i.first_offset;
     end if;
     if v_duplicate then
@@ -116,11 +117,11 @@ begin
     insert into queen.segments (partition_id, first_offset, message_count, queue_id, epoch, encrypted, created_at,
                                 flush_id, producer, transaction_ids, trace_ids, payloads)
     select i.id, i.first_offset, i.messages, i.queue_id, s.epoch, coalesce(i.encrypted, false), i.created_at,
-           case when i.n = 1 then p_flush_id end, i.producer, i.ids, i.traces, i.payloads
+           p_flush_id, i.producer, i.ids, i.traces, i.payloads
       from queen.system_state s
      cross join unnest(p_partition_ids, first_offsets, p_message_counts, v_queues, p_encrypted, created_ats, p_producers,
-                       p_transaction_ids, p_trace_ids, p_payloads) with ordinality
-           as i (id, first_offset, messages, queue_id, encrypted, created_at, producer, ids, traces, payloads, n);
+                       p_transaction_ids, p_trace_ids, p_payloads)
+           as i (id, first_offset, messages, queue_id, encrypted, created_at, producer, ids, traces, payloads);
 
     if p_trace_ids is not null then
         insert into queen.message_traces (trace_id, partition_id, "offset", created_at)
