@@ -82,6 +82,19 @@ async def test_it_recovers_after_a_kill(own_postgres):
     assert await ask(own_postgres, "select 7", "kept") == 7
 
 
+async def test_a_server_that_crashed_needs_no_stopping(own_postgres):
+    kill_postmaster(own_postgres)
+    own_postgres.stop()
+    assert not own_postgres.started_here
+
+
+def test_what_a_killed_start_left_behind_is_removed(own_postgres):
+    own_postgres.stop()
+    (own_postgres.data_dir / ".new-half").mkdir()
+    own_postgres.start()
+    assert {path.name for path in own_postgres.data_dir.iterdir()} == {".lock", "pgdata"}
+
+
 async def test_a_process_number_that_went_to_someone_else_is_not_taken_for_the_server(own_postgres):
     pid = kill_postmaster(own_postgres)
     for name in ["postmaster.pid", ".s.PGSQL.5432.lock"]:

@@ -14,6 +14,8 @@ CREATE SCHEMA queen;
 
 -- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
 
+-- function queen.find_ids(bigint[], text[], timestamp with time zone)
+
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
 
 -- function queen.judge_failures(bigint[], integer[], uuid[], integer[], bigint[], text[], text[], timestamp with time zone)
@@ -24,23 +26,25 @@ CREATE SCHEMA queen;
 
 -- function queen.message_position(uuid)
 
--- function queen.missed_ids(bigint, bigint, text, timestamp with time zone)
+-- function queen.missed_ids(bigint, bigint, text, uuid[], timestamp with time zone)
 
 -- function queen.multirange_size(int8multirange)
 
 -- function queen.offset_at(bigint, timestamp with time zone)
 
--- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone, timestamp with time zone)
+-- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone)
 
 -- function queen.pop_targets(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
--- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, timestamp with time zone)
+-- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
 
 -- function queen.queue_depth(integer)
 
 -- function queen.reach(bigint, bigint, bigint, int8multirange)
 
 -- function queen.ready_after(bigint, bigint, integer, integer, timestamp with time zone)
+
+-- function queen.recent_ids(bigint[], timestamp with time zone)
 
 -- function queen.release_lease(uuid[], timestamp with time zone)
 
@@ -56,7 +60,7 @@ CREATE SCHEMA queen;
 
 -- function queen.subscription(text, integer, text)
 
--- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, timestamp with time zone)
+-- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
 
 -- function queen.wake_groups(bigint[], boolean, timestamp with time zone)
 
@@ -327,7 +331,9 @@ CREATE TABLE queen.segments (
     payloads bytea NOT NULL,
     CONSTRAINT segments_message_count_check CHECK ((message_count > 0))
 )
-WITH (autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', toast.autovacuum_vacuum_cost_delay='0');
+WITH (autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', toast_tuple_target='8160', toast.autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY queen.segments ALTER COLUMN transaction_ids SET STORAGE EXTERNAL;
+ALTER TABLE ONLY queen.segments ALTER COLUMN payloads SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids and trace_ids are JSON arrays of the same length, or null.';
 

@@ -77,6 +77,8 @@ class EmbeddedPostgres:
         """Make the cluster if it is new, and have it running."""
         self._prepare_data_dir()
         with _exclusive(self.data_dir / ".lock"):
+            for half_made in self.data_dir.glob(".new-*"):  # by a process that was killed at it
+                shutil.rmtree(half_made, ignore_errors=True)
             self._account = Account(self.pgdata)
             self._refuse_unreachable()
             self.bin_dir = runnable_bin_dir(
@@ -95,7 +97,10 @@ class EmbeddedPostgres:
         """Stop what was started here; a server that was found running stays."""
         if not self.started_here:
             return
-        self._run("pg_ctl", "stop", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", str(START_SECONDS_MAX))
+        if Postmaster.of(self.pgdata, wait_seconds=0) is not None:  # otherwise it has crashed
+            self._run(
+                "pg_ctl", "stop", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", str(START_SECONDS_MAX)
+            )
         self.started_here = False
         if self._temporary_socket_dir is not None:
             shutil.rmtree(self._temporary_socket_dir, ignore_errors=True)
@@ -148,7 +153,7 @@ class EmbeddedPostgres:
 
     def _initdb(self) -> None:
         """Make the cluster beside its final place, so that one half made is never taken for a whole one."""
-        scratch = Path(tempfile.mkdtemp(prefix=".initdb-", dir=self.data_dir))
+        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=self.data_dir))
         self._account.give(scratch)
         builtin = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         self._run(

