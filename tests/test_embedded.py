@@ -1,6 +1,7 @@
 """The private PostgreSQL: it starts, is found again, survives a crash, and never runs as root."""
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -36,7 +37,10 @@ async def ask(postgres, question, database="postgres"):
 
 def kill_postmaster(postgres):
     pid = Postmaster.of(postgres.pgdata, wait_seconds=0).pid
+    process = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
+    select.select([process], [], [], 10)  # until it has ended
+    os.close(process)
     return pid
 
 
