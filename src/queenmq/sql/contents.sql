@@ -30,6 +30,7 @@
 \ir functions/require_encryption.sql
 \ir functions/wake_groups.sql
 \ir functions/push_segments.sql
+\ir functions/find_flush.sql
 
 -- Pop.
 \ir functions/pop_targets.sql

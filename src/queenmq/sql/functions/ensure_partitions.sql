@@ -12,7 +12,9 @@
 create function queen.ensure_partitions(
     p_queues      text[],
     p_partitions  text[]
-) returns table (item int, partition_id bigint, queue_id int, created boolean)
+) returns table (
+    item int, partition_id bigint, queue_id int, next_offset bigint, encryption_enabled boolean, dedup_window_seconds int
+)
 language plpgsql
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
@@ -71,9 +73,10 @@ begin
     end if;
 
     return query
-    select i.n::int, p.id, q.id, p.id = any (coalesce(v_new, '{}'))
+    select i.n::int, p.id, q.id, l.next_offset, q.encryption_enabled, q.dedup_window_seconds
       from unnest(p_queues, p_partitions) with ordinality as i (q, p, n)
       join queen.queues q on q.name = i.q
-      join queen.partitions p on p.queue_id = q.id and p.name = i.p;
+      join queen.partitions p on p.queue_id = q.id and p.name = i.p
+      join queen.partition_lookup l on l.partition_id = p.id;
 end $$;
 comment on function queen.ensure_partitions is 'Ids of named partitions, created where they are missing.';
