@@ -13,7 +13,8 @@
 --
 -- accepted: the offsets of this call that belong to the lease. Others are the caller's mistake and
 -- change nothing. held = false: the lease is gone and nothing was done; already tells whether
--- everything in the call had been acknowledged before (an ack repeated after a lost answer).
+-- everything in the call had been acknowledged before (an ack repeated after a lost answer). more:
+-- the lease ended and its partition has further messages.
 --
 -- Locks:   lookup rows, shared, in partition_id order (a push in flight must be waited for before
 --          "all is read" can be said); then the consumer rows in the same order.
@@ -31,7 +32,8 @@ create function queen.ack_batch(
     p_errors          text[]   default '{}',
     p_now             timestamptz default clock_timestamp()
 ) returns table (
-    ack int, held boolean, accepted int8multirange, dead int8multirange, released boolean, more boolean, already boolean
+    ack int, held boolean, accepted int8multirange, dead int8multirange, released boolean, more boolean, already boolean,
+    queue_name text
 )
 language plpgsql
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -84,8 +86,8 @@ begin
                (h.done + h.dead + h.back) * h.lease as accepted,
                h.done * h.lease - h.acked - int8multirange(int8range(null, h.committed)) - h.dead as completed,
                h.dead - h.acked as buried, h.nacked + (h.back - h.acked) - h.done - h.dead as nacked,
-               m.committed, m.acked, m.committed > h.committed as moved, q.retry_delay_ms, q.retry_limit,
-               q.dead_letter_enabled, q.delayed_processing_seconds, q.window_buffer_seconds, h.retries
+               m.committed, m.acked, m.committed > h.committed as moved, q.retry_delay_ms,
+               q.name as queue_name, q.delayed_processing_seconds, q.window_buffer_seconds, h.retries
           from held h
           join queen.queue_groups g on g.id = h.group_id
           join queen.queues q on q.id = g.queue_id
@@ -108,7 +110,7 @@ begin
                ready_at = case
                    when not d.released then c.ready_at
                    when d.committed >= d.next_offset then null
-                   when d.retries_left ? d.committed::text
+                   when (d.retries_left ->> d.committed::text)::int > 0
                    then p_now + make_interval(secs => least(3600, d.retry_delay_ms / 1000.0
                                               * 2 ^ least((d.retries_left ->> d.committed::text)::int - 1, 30)))
                    when d.delayed_processing_seconds + d.window_buffer_seconds = 0 then p_now
@@ -116,11 +118,12 @@ begin
                                           d.window_buffer_seconds, p_now) end
           from decided d
          where c.partition_id = d.partition_id and c.group_id = d.group_id
-        returning d.n, d.accepted, d.dead, d.released, d.released and d.committed < d.next_offset as more
+        returning d.n, d.accepted, d.dead, d.released, d.released and d.committed < d.next_offset as more, d.queue_name
     )
     select h.n, h.held, coalesce(u.accepted, v_none), coalesce(u.dead, v_none), coalesce(u.released, false),
            coalesce(u.more, false),
-           not h.held and coalesce(h.done <@ (h.acked + int8multirange(int8range(null, h.committed))), false)
+           not h.held and coalesce(h.done <@ (h.acked + int8multirange(int8range(null, h.committed))), false),
+           u.queue_name
       from held h left join updated u on u.n = h.n
      order by h.n;
 end $$;

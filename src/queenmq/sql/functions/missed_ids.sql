@@ -8,11 +8,11 @@ create function queen.missed_ids(
     p_new           text,      -- JSON array of the ids about to be pushed
     p_known         uuid[],    -- flushes the pusher made itself: it knows their ids
     p_now           timestamptz
-) returns table (first_offset bigint, transaction_ids text, duplicate boolean)
+) returns table (first_offset bigint, created_at timestamptz, transaction_ids text, duplicate boolean)
 language sql stable
 set enable_hashjoin = on
 as $$
-    select s.first_offset, s.transaction_ids,
+    select s.first_offset, s.created_at, s.transaction_ids,
            exists (select from json_array_elements_text(s.transaction_ids::json) as old (id)
                      join json_array_elements_text(p_new::json) as new (id) on new.id = old.id)
       from queen.segments s

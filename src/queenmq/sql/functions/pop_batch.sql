@@ -28,7 +28,8 @@ create function queen.pop_batch(
     p_modes           text[],
     p_sinces          timestamptz[],
     p_ready_sinces    timestamptz[] default null,    -- skip what became ready earlier: see ready_since
-    p_now             timestamptz default clock_timestamp()
+    p_now             timestamptz default clock_timestamp(),
+    p_lookback        interval default '0'    -- how far before p_now a subscription in mode new begins
 ) returns table (
     request int, group_id int, queue_name text, partition_id bigint, partition_name text, lease_id uuid,
     from_offset bigint, to_offset bigint, done int8multirange, expiries int, retries jsonb, expires_at timestamptz,
@@ -68,7 +69,7 @@ begin
         v_ask := v_asks[i];
         v_targets[i] := (select jsonb_agg(t) from queen.pop_targets(
             p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
-            p_modes[v_ask], p_sinces[v_ask], p_now) as t);
+            p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then p_now - p_lookback end), p_now) as t);
     end loop;
 
     for i in 1 .. cardinality(v_asks) loop

@@ -31,6 +31,7 @@ create function queen.push_segments(
     out woken            bigint[],                    -- partitions where some group had been waiting
     out missed_segments  int[],                       -- one per missed log segment: whose partition
     out missed_offsets   bigint[],
+    out missed_times     timestamptz[],
     out missed_ids       text[]
 )
 language plpgsql
@@ -88,8 +89,9 @@ begin
     end if;
 
     if p_transaction_ids is not null then
-        select array_agg(i.n), array_agg(m.first_offset), array_agg(m.transaction_ids), coalesce(bool_or(m.duplicate), false)
-          into missed_segments, missed_offsets, missed_ids, v_duplicate
+        select array_agg(i.n), array_agg(m.first_offset), array_agg(m.created_at), array_agg(m.transaction_ids),
+               coalesce(bool_or(m.duplicate), false)
+          into missed_segments, missed_offsets, missed_times, missed_ids, v_duplicate
           from unnest(p_partition_ids, p_transaction_ids, p_expected_offsets, first_offsets, created_ats)
                with ordinality as i (id, ids, expected, first_offset, now, n)
          cross join lateral queen.missed_ids(i.id, i.expected, i.ids, p_known_flushes, i.now) as m

@@ -17,7 +17,7 @@ create function queen.transact(
     p_known_flushes uuid[] default null,
     p_now timestamptz default null,
     out first_offsets bigint[], out created_ats timestamptz[], out woken bigint[],
-    out missed_segments int[], out missed_offsets bigint[], out missed_ids text[]
+    out missed_segments int[], out missed_offsets bigint[], out missed_times timestamptz[], out missed_ids text[]
 )
 language plpgsql as $$
 declare
@@ -36,7 +36,7 @@ begin
     end if;
 
     if cardinality(p_partition_ids) > 0 then
-        select * into first_offsets, created_ats, woken, missed_segments, missed_offsets, missed_ids
+        select * into first_offsets, created_ats, woken, missed_segments, missed_offsets, missed_times, missed_ids
           from queen.push_segments(p_partition_ids, p_message_counts, p_payloads, p_transaction_ids, p_trace_ids,
                                    p_producers, p_encrypted, p_expected_offsets, p_flush_id, p_known_flushes, p_now);
         if first_offsets is null then
