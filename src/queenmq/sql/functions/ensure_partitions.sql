@@ -30,13 +30,17 @@ begin
         perform queen.check_name(q, 'queue'), queen.check_name(p, 'partition')
            from (select distinct q, p from unnest(p_queues, p_partitions) as i (q, p)) as i;
 
-        insert into queen.queues (name)
-        select distinct i.name from unnest(p_queues) as i (name)
-         where not exists (select from queen.queues q where q.name = i.name)
-         order by 1
-        on conflict (name) do nothing;
+        loop    -- until all rows are there and ours: one may be deleted between the two statements
+            insert into queen.queues (name)
+            select distinct i.name from unnest(p_queues) as i (name)
+             where not exists (select from queen.queues q where q.name = i.name)
+             order by 1
+            on conflict (name) do nothing;
 
-        perform 1 from queen.queues q where q.name = any (p_queues) order by q.id for no key update;
+            perform 1 from queen.queues q where q.name = any (p_queues) order by q.id for no key update;
+            exit when not exists (select from unnest(p_queues) as i (name)
+                                   where not exists (select from queen.queues q where q.name = i.name));
+        end loop;
 
         for v_queue in
             select q.id from queen.queues q

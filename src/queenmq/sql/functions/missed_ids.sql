@@ -20,7 +20,9 @@ as $$
        and s.transaction_ids is not null
        and (s.flush_id = any (p_known)) is not true
        and s.first_offset >= greatest(p_expected, (
-               select queen.offset_at(p_partition_id, p_now - make_interval(secs => q.dedup_window_seconds))
+               select queen.offset_at(p_partition_id, case when q.dedup_window_seconds > 0
+                                                       then p_now - make_interval(secs => q.dedup_window_seconds)
+                                                       else 'infinity' end)
                  from queen.partition_lookup l join queen.queues q on q.id = l.queue_id
                 where l.partition_id = p_partition_id))
      order by s.first_offset

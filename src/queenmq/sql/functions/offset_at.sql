@@ -20,6 +20,8 @@ begin
           from queen.segments
          where partition_id = p_partition_id and first_offset <= (v_low + v_high) / 2
          order by first_offset desc limit 1;
+        -- A push that is asking has moved next_offset already, and its segments are not written yet.
+        exit when not found or v_found.first_offset + v_found.message_count <= v_low;
         if v_found.created_at < p_at then
             v_low := v_found.first_offset + v_found.message_count;
         else

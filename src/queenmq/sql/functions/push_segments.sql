@@ -98,7 +98,10 @@ begin
          where i.ids is not null and i.expected is distinct from i.first_offset;
     end if;
     if v_duplicate then
-        update queen.partition_lookup l set next_offset = i.next_offset
+        update queen.partition_lookup l
+           set next_offset = i.next_offset,
+               last_message_at = coalesce((select s.created_at from queen.segments s where s.partition_id = i.id
+                                            order by s.first_offset desc limit 1), l.last_message_at)
           from unnest(v_ids, v_nexts) as i (id, next_offset) where l.partition_id = i.id;
         first_offsets := null;
         created_ats := null;

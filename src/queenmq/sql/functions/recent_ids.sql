@@ -14,6 +14,7 @@ as $$
       left join lateral (
           select s.first_offset, s.created_at, s.transaction_ids from queen.segments s
            where s.partition_id = l.partition_id and s.first_offset < l.next_offset and s.transaction_ids is not null
+             and q.dedup_window_seconds > 0
              and s.first_offset >= queen.offset_at(l.partition_id, p_now - make_interval(secs => q.dedup_window_seconds))
            order by s.first_offset) as s on true
 $$;
