@@ -13,15 +13,22 @@
 \ir functions/keep_retries.sql
 \ir functions/offset_at.sql
 \ir functions/ready_after.sql
+\ir functions/check_limit.sql
+\ir functions/find_queue.sql
+\ir functions/find_partition.sql
 
 -- Queues, partitions, groups.
 \ir functions/subscription.sql
 \ir functions/attach_groups.sql
 \ir functions/subscribe.sql
+\ir functions/forget_depth.sql
 \ir functions/extend_group.sql
 \ir functions/ensure_partitions.sql
 \ir functions/queue_depth.sql
 \ir functions/reserve_depth.sql
+\ir functions/check_options.sql
+\ir functions/hold_back.sql
+\ir functions/configure_queue.sql
 
 -- Push.
 \ir functions/recent_ids.sql
@@ -38,6 +45,9 @@
 \ir functions/give_up.sql
 \ir functions/settle.sql
 \ir functions/pop_batch.sql
+\ir functions/has_pending_messages.sql
+\ir functions/fetch_segments.sql
+\ir functions/locate_messages.sql
 
 -- Ack, lease, transaction.
 \ir functions/judge_failures.sql
@@ -45,3 +55,57 @@
 \ir functions/renew_lease.sql
 \ir functions/release_lease.sql
 \ir functions/transact.sql
+
+-- Push inside the application's own transaction.
+\ir functions/push.sql
+\ir functions/push_from_view.sql
+\ir functions/sequence_inbox.sql
+
+-- Messages to look at; pop and ack one by one.
+\ir functions/describe_messages.sql
+\ir functions/message_status.sql
+\ir functions/list_messages.sql
+\ir functions/get_message.sql
+\ir functions/read_messages.sql
+\ir functions/trace.sql
+\ir functions/pop.sql
+\ir functions/ack.sql
+
+-- Dead letters.
+\ir functions/list_dead_letters.sql
+\ir functions/redrive_dead_letters.sql
+\ir functions/purge_dead_letters.sql
+
+-- Moving and removing.
+\ir functions/seek_group.sql
+\ir functions/set_subscription.sql
+\ir functions/delete_group.sql
+\ir functions/skip_deleted.sql
+\ir functions/clear_queue.sql
+\ir functions/remove_partitions.sql
+\ir functions/delete_partition.sql
+\ir functions/delete_queue.sql
+
+-- Everything in order: ticks.
+\ir functions/check_epoch.sql
+\ir functions/take_tick.sql
+\ir functions/find_tick.sql
+\ir functions/segments_between.sql
+
+-- Upkeep.
+\ir functions/retain.sql
+\ir functions/idle_partitions.sql
+\ir functions/remove_idle_partitions.sql
+\ir functions/resync_partition_lookup.sql
+\ir functions/check_consistency.sql
+\ir functions/collect_stats.sql
+
+-- Views.
+\ir views/messages.sql
+\ir views/ledger.sql
+\ir views/active_leases.sql
+\ir views/partition_utilisation.sql
+\ir views/stuck_partitions.sql
+\ir views/depth.sql
+\ir views/lag_by_partition.sql
+\ir views/lag.sql

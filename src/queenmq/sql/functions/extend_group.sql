@@ -9,7 +9,7 @@
 -- A push in flight would not see the new row and could not wake it: the lookup rows are locked
 -- before the row decides whether it is ready.
 --
--- Locks:   the queue row; the lookup rows, shared, in partition_id order.
+-- Locks:   the queue row; the lookup rows, shared, in partition_id order; the queue_depths row.
 -- Returns: the number of partitions reached by this call.
 create function queen.extend_group(
     p_group_id      int,
@@ -43,7 +43,7 @@ begin
     end if;
 
     perform 1 from queen.partition_lookup where partition_id = any (v_ids) order by partition_id for share;
-    update queen.queue_depths set depth_bound = null where queue_id = v_group.queue_id and depth_bound is not null;
+    perform queen.forget_depth(array[v_group.queue_id]);
 
     insert into queen.partition_consumers (partition_id, group_id, committed, origin, ready_at)
     select l.partition_id, p_group_id, f.committed, f.committed,

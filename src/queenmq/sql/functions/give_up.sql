@@ -5,6 +5,8 @@
 -- expire say nothing about which message of a batch is to blame, so past the limit queen.pop_batch
 -- hands out the head alone, and only a message that was alone is given up.
 --
+-- A message that was redriven (its retry count is 0) is not given up for its age, until it fails.
+--
 -- They become dead letters, or count as expired where the queue has none. Called for rows the pop
 -- has locked and that nobody holds (any more).
 create function queen.give_up(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns void
@@ -19,21 +21,22 @@ begin
     select q.* into v_queue from queen.queues q
       join queen.queue_groups g on g.queue_id = q.id where g.id = p_group_id;
     for v_row in
-        select c.*, c.lease_id is not null and c.expiries >= v_queue.retry_limit
-               and queen.multirange_size(int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to))
-                                         - c.acked) = 1 as poison
+        select c.*, lower(r.held) as head,
+               c.lease_id is not null and c.expiries >= v_queue.retry_limit and queen.multirange_size(r.held) = 1 as poison
           from queen.partition_consumers c
+         cross join lateral (
+             select int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to)) - c.acked as held) as r
          where c.group_id = p_group_id and c.partition_id = any (p_partition_ids)
     loop
         v_gone := '{}';
         if v_queue.max_wait_seconds > 0 then
             v_end := queen.offset_at(v_row.partition_id, p_now - make_interval(secs => v_queue.max_wait_seconds));
             v_gone := array(select o from generate_series(v_row.committed, least(v_end, v_row.committed + 1000) - 1) as o
-                             where not v_row.acked @> o);
+                             where not v_row.acked @> o and (v_row.retries ->> o::text) is distinct from '0');
             v_error := format('waited longer than %s s', v_queue.max_wait_seconds);
         end if;
         if v_gone = '{}' and v_row.poison then
-            v_gone := array[v_row.committed];
+            v_gone := array[v_row.head];
             v_error := format('the lease expired %s times', v_row.expiries + 1);
         end if;
         continue when v_gone = '{}';

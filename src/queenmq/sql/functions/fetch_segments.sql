@@ -1,0 +1,31 @@
+-- queen.fetch_segments: the stored segments that cover ranges of offsets.
+--
+-- One array element is one range [from, to) of a partition. Each segment comes once, whole, even
+-- where ranges share it, in offset order within its partition. What retention has deleted is
+-- missing. Found by primary key alone.
+create function queen.fetch_segments(p_partition_ids bigint[], p_froms bigint[], p_tos bigint[])
+returns table (
+    partition_id bigint, first_offset bigint, message_count int, created_at timestamptz, encrypted boolean,
+    producer text, transaction_ids text, trace_ids text, payloads bytea
+)
+language plpgsql stable
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select s.partition_id, s.first_offset, s.message_count, s.created_at, s.encrypted, s.producer, s.transaction_ids,
+           s.trace_ids, s.payloads
+      from (select distinct s.partition_id, s.first_offset
+              from unnest(p_partition_ids, p_froms, p_tos) as r (id, f, t)
+             cross join lateral (
+                 select coalesce((select s.first_offset from queen.segments s
+                                   where s.partition_id = r.id and s.first_offset <= r.f
+                                   order by s.first_offset desc limit 1), r.f) as first_offset) as b
+              join queen.segments s on s.partition_id = r.id and s.first_offset >= b.first_offset and s.first_offset < r.t
+             where s.first_offset + s.message_count > r.f and r.f < r.t
+             order by 1, 2) as k
+      join queen.segments s on s.partition_id = k.partition_id and s.first_offset = k.first_offset;
+end $$;
+comment on function queen.fetch_segments is 'The segments that hold given ranges of offsets, each once.';

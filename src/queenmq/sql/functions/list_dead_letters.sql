@@ -1,0 +1,42 @@
+-- queen.list_dead_letters: what groups gave up on, newest first, page by page.
+--
+-- The next page: p_before_id is the id of the last row of this one. p_from and p_to limit the moment
+-- of failure, [from, to).
+--
+-- Raises:  QN400 bad limit, QN404 no such queue.
+create function queen.list_dead_letters(
+    p_queue      text        default null,
+    p_group      text        default null,
+    p_partition  text        default null,
+    p_from       timestamptz default null,
+    p_to         timestamptz default null,
+    p_before_id  bigint      default null,
+    p_limit      int         default 100
+) returns table (
+    id bigint, queue text, partition text, partition_id bigint, group_name text, "offset" bigint, message_id uuid,
+    transaction_id text, trace_id uuid, created_at timestamptz, failed_at timestamptz, retry_count int, error text,
+    producer text, encrypted boolean, payload json
+)
+language plpgsql stable as $$
+#variable_conflict use_column
+declare
+    v_queue  int := case when p_queue is not null then queen.find_queue(p_queue) end;
+begin
+    perform queen.check_limit(p_limit, 10000);
+    return query
+    select d.id, q.name, p.name, d.partition_id, d.group_name, d."offset", m.id, coalesce(d.transaction_id, m.id::text),
+           d.trace_id, d.created_at, d.failed_at, d.retry_count, d.error, d.producer, d.encrypted,
+           convert_from(d.payload, 'UTF8')::json
+      from queen.dead_letters d
+      join queen.queues q on q.id = d.queue_id
+      join queen.partitions p on p.id = d.partition_id
+     cross join lateral (select queen.message_id(d.created_at, d.partition_id, d."offset") as id) as m
+     where (v_queue is null or d.queue_id = v_queue)
+       and (p_group is null or d.group_name = p_group)
+       and (p_partition is null or p.name = p_partition)
+       and (p_from is null or d.failed_at >= p_from)
+       and (p_to is null or d.failed_at < p_to)
+       and (p_before_id is null or d.id < p_before_id)
+     order by d.id desc limit p_limit;
+end $$;
+comment on function queen.list_dead_letters is 'Dead letters, newest first.';

@@ -1,0 +1,65 @@
+-- queen.push: push a message inside the application's own transaction.
+--
+-- The message is stored when that transaction commits and not at all when it rolls back. It waits in
+-- the inbox, without a lock on anything, and queen.sequence_inbox gives it its place: so a long
+-- transaction holds nobody up. A transaction id that the partition has seen within the dedup window
+-- is dropped at that point, silently: the first message is there.
+--
+-- Waking the sequencer: a NOTIFY takes a global lock at commit, too much for every push. The
+-- sequencer holds the advisory lock (20814, 1) exclusively while it sleeps, and looks at the inbox
+-- once more after taking it. If the shared lock is to be had here, it is awake, and cannot fall
+-- asleep before this transaction has ended; if not, it sleeps and is notified on queen_inbox.
+--
+-- Raises:  QN421 bad name, QN422 no payload or a bad transaction id, QN427 the queue is encrypted (only
+--          a server has the key), QN429 it is full. Nothing is locked, so pushes that
+--          commit together may together pass the limit; then they wait in the inbox for room.
+-- Returns: the number of the message in the inbox.
+create function queen.push(
+    p_queue           text,
+    p_payload         jsonb,
+    p_partition       text        default 'Default',
+    p_transaction_id  text        default null,
+    p_trace_id        uuid        default null,
+    p_now             timestamptz default clock_timestamp()
+) returns bigint
+language plpgsql as $$
+declare
+    v_queue  record;
+    v_depth  bigint;
+    v_id     bigint;
+begin
+    perform queen.check_name(p_queue, 'queue'), queen.check_name(p_partition, 'partition');
+    if p_payload is null then
+        raise exception 'a message has a payload; JSON null is written ''null''' using errcode = 'QN422';
+    elsif length(p_transaction_id) not between 1 and 255 then
+        raise exception 'the transaction id has % characters; it must have 1 to 255', length(p_transaction_id)
+            using errcode = 'QN422';
+    end if;
+
+    select q.encryption_enabled, q.max_queue_size, q.id, d.depth_bound into v_queue
+      from queen.queues q left join queen.queue_depths d on d.queue_id = q.id where q.name = p_queue;
+    if v_queue.encryption_enabled then
+        raise exception 'queue "%" is encrypted: push to it through a server or an SDK', p_queue using errcode = 'QN427';
+    elsif v_queue.max_queue_size > 0 then
+        v_depth := (select count(*) from queen.inbox where queue_name = p_queue);
+        if v_queue.depth_bound is null or v_queue.depth_bound + v_depth >= v_queue.max_queue_size then
+            v_depth := v_depth + queen.queue_depth(v_queue.id);
+            if v_depth >= v_queue.max_queue_size then
+                raise exception 'queue "%" is full: % messages are waiting and % is the limit',
+                    p_queue, v_depth, v_queue.max_queue_size
+                    using errcode = 'QN429',
+                          detail = jsonb_build_object('queue', p_queue, 'depth', v_depth,
+                                                      'limit', v_queue.max_queue_size)::text;
+            end if;
+        end if;
+    end if;
+
+    insert into queen.inbox (queue_name, partition_name, transaction_id, trace_id, payload, created_at)
+    values (p_queue, p_partition, p_transaction_id, p_trace_id, p_payload::text, p_now)
+    returning id into v_id;
+    if not pg_try_advisory_xact_lock_shared(20814, 1) then
+        perform pg_notify('queen_inbox', '');
+    end if;
+    return v_id;
+end $$;
+comment on function queen.push is 'Push inside your own transaction: stored at its commit, gone with its rollback.';

@@ -1,0 +1,95 @@
+-- queen.redrive_dead_letters: deliver dead letters once more.
+--
+-- A message that is still in the log comes back in its place, for the group that gave it up and for
+-- no other: it is as if it had never been done. Its retries start over, and its age is not held
+-- against it (max_wait_seconds) the first time. While the group holds a lease on the partition the
+-- lease stays as it is, and the message follows when it ends.
+--
+-- Where that is impossible, because the message has left the log, lies before the group's beginning
+-- or the group is gone, it is pushed as a new message at the end of its partition: every group gets
+-- it. It keeps its trace id and producer and gets no transaction id, since its own could be refused
+-- as a duplicate. Either way the dead letter is gone when this commits. With no filter: all of them.
+--
+-- Locks:   lookup rows, in partition_id order; queue_depths rows; consumer rows.
+-- Raises:  QN404 no such queue, QN429 no room for a message that must be pushed anew.
+-- Returns: how many dead letters were redriven.
+create function queen.redrive_dead_letters(
+    p_ids    bigint[]    default null,
+    p_queue  text        default null,
+    p_group  text        default null,
+    p_now    timestamptz default clock_timestamp()
+) returns int
+language plpgsql as $$
+declare
+    v_queue    int := case when p_queue is not null then queen.find_queue(p_queue) end;
+    v_letters  bigint[];
+    v_ids      bigint[];
+    v_anew     jsonb;
+    v_count    int;
+begin
+    v_letters := array(select id from queen.dead_letters
+                        where (p_ids is null or id = any (p_ids)) and (v_queue is null or queue_id = v_queue)
+                          and (p_group is null or group_name = p_group));
+    v_ids := array(select distinct partition_id from queen.dead_letters where id = any (v_letters));
+    perform 1 from queen.partition_lookup where partition_id = any (v_ids) order by partition_id for no key update;
+    perform queen.forget_depth(array(select distinct queue_id from queen.dead_letters where id = any (v_letters)));
+    perform 1 from queen.partition_consumers where partition_id = any (v_ids) order by partition_id, group_id for update;
+
+    with letters as (    -- what someone else has redriven or purged meanwhile is not there any more
+        delete from queen.dead_letters where id = any (v_letters) returning *
+    ), placed as (
+        select d.*, c.group_id, c.committed, c.acked
+          from letters d
+          join queen.partition_lookup l on l.partition_id = d.partition_id
+          left join queen.queue_groups g on g.queue_id = d.queue_id and g.name = d.group_name
+          left join queen.partition_consumers c on c.partition_id = d.partition_id and c.group_id = g.id
+           and d."offset" >= greatest(c.origin, l.start_offset)
+    ), again as (
+        select p.partition_id, p.group_id, range_agg(int8range(p."offset", p."offset" + 1)) as undone,
+               jsonb_object_agg(p."offset"::text, 0) as retries
+          from placed p
+         where p."offset" < p.committed or p.acked @> p."offset"
+         group by p.partition_id, p.group_id
+    ), opened as (
+        update queen.partition_consumers c
+           set committed = n.committed,
+               acked = (c.acked + int8multirange(int8range(n.committed, greatest(c.committed, n.committed)))) - a.undone,
+               dead_lettered = c.dead_lettered - n.dead,
+               -- Where the book began anew since (queen.seek_group) they were counted otherwise.
+               completed = c.completed - n.completed,
+               expired = c.expired - (queen.multirange_size(a.undone) - n.dead - n.completed),
+               -- A count of 0 says: asked for again, do not give it up for its age (queen.give_up).
+               retries = case when q.max_wait_seconds > 0 then coalesce(c.retries, '{}') || a.retries else c.retries end,
+               expiries = case when n.committed < c.committed then 0 else c.expiries end,
+               ready_at = case when c.lease_id is not null then c.ready_at
+                               else queen.ready_after(c.partition_id, n.committed, q.delayed_processing_seconds,
+                                                      q.window_buffer_seconds, p_now) end
+          from again a
+          join queen.partition_consumers o on o.partition_id = a.partition_id and o.group_id = a.group_id
+          join queen.queue_groups g on g.id = a.group_id
+          join queen.queues q on q.id = g.queue_id
+         cross join lateral (
+             select least(o.committed, lower(a.undone)) as committed,
+                    least(o.dead_lettered, queen.multirange_size(a.undone)) as dead) as d
+         cross join lateral (
+             select d.committed, d.dead, least(o.completed, queen.multirange_size(a.undone) - d.dead) as completed) as n
+         where c.partition_id = a.partition_id and c.group_id = a.group_id
+    )
+    select count(*), jsonb_agg(jsonb_build_object(
+               'partition_id', p.partition_id, 'trace_id', p.trace_id, 'producer', p.producer,
+               'encrypted', p.encrypted, 'payload', encode(p.payload, 'base64')) order by p.partition_id, p."offset")
+               filter (where p.group_id is null)
+      into v_count, v_anew from placed p;
+
+    if v_anew is not null then
+        perform queen.push_segments(
+            array_agg(m.partition_id), array_agg(1),
+            array_agg('['::bytea || decode(m.payload, 'base64') || ']'::bytea), null,
+            array_agg(case when m.trace_id is not null then json_build_array(m.trace_id)::text end),
+            array_agg(m.producer), array_agg(nullif(m.encrypted, false)), p_now => p_now)
+           from jsonb_to_recordset(v_anew)
+                as m (partition_id bigint, trace_id uuid, producer text, encrypted boolean, payload text);
+    end if;
+    return v_count;
+end $$;
+comment on function queen.redrive_dead_letters is 'Deliver dead letters again, in place where possible; returns how many.';

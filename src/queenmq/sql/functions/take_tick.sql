@@ -1,0 +1,34 @@
+-- queen.take_tick: note which transactions are finished, if any has written since the last tick.
+--
+-- A tick is a position in everything that was ever pushed: queen.segments_between reads from one to
+-- another. Ticks older than 30 days are removed, a thousand at a time, but never the newest.
+--
+-- Locks:   the row of system_state, so that later ticks have later snapshots.
+-- Returns: the newest tick's id.
+create function queen.take_tick(p_now timestamptz default clock_timestamp()) returns bigint
+language plpgsql as $$
+declare
+    v_epoch  smallint;
+    v_last   queen.ticks;
+begin
+    perform 1 from queen.system_state for no key update;
+    v_epoch := queen.check_epoch();
+    select * into v_last from queen.ticks order by id desc limit 1;
+
+    -- Not finished at the last tick: begun after it, or listed in it as running.
+    if v_last.id is null or v_last.epoch <> v_epoch or exists (
+        select from queen.queues q
+         where exists (select from queen.segments s
+                        where s.queue_id = q.id and s.epoch = v_epoch and s.xid >= pg_snapshot_xmax(v_last.snapshot))
+            or exists (select from pg_snapshot_xip(v_last.snapshot) as x (xid)
+                         join queen.segments s on s.queue_id = q.id and s.epoch = v_epoch and s.xid = x.xid)) then
+        insert into queen.ticks (epoch, snapshot, taken_at) values (v_epoch, pg_current_snapshot(), p_now)
+        returning * into v_last;
+    end if;
+
+    delete from queen.ticks
+     where id in (select id from queen.ticks where id < v_last.id and taken_at < p_now - interval '30 days'
+                   order by id limit 1000);
+    return v_last.id;
+end $$;
+comment on function queen.take_tick is 'Take a snapshot of the transaction horizon when something was written; returns the newest tick.';

@@ -1,0 +1,24 @@
+-- queen.stuck_partitions: where something may be going wrong.
+--
+-- expiring   a live lease with less than 10 s, or a tenth of the queue's lease time, left
+-- abandoned  a lease that expired and that nobody has taken over
+-- retrying   the next message has failed before, or its lease expired
+-- poison     the next message is past the retry limit: one more expired lease and it is given up
+create view queen.stuck_partitions as
+select q.name as queue, p.name as partition, g.name as group_name, r.reason, c.committed as "offset", n.failures,
+       c.lease_id, c.ready_at, extract(epoch from c.ready_at - n.now)::double precision as seconds_left
+  from queen.partition_consumers c
+  join queen.queue_groups g on g.id = c.group_id
+  join queen.queues q on q.id = g.queue_id
+  join queen.partitions p on p.id = c.partition_id
+ cross join lateral (
+     select clock_timestamp() as now,
+            c.expiries + coalesce((c.retries ->> c.committed::text)::int, 0) as failures) as n
+ cross join lateral (
+     select case when c.lease_id is not null and c.ready_at <= n.now then 'abandoned'
+                 when c.expiries > 0 and c.expiries >= q.retry_limit then 'poison'
+                 when c.lease_id is not null
+                      and c.ready_at - n.now < make_interval(secs => greatest(10, q.lease_seconds / 10.0)) then 'expiring'
+                 when n.failures > 0 then 'retrying' end as reason) as r
+ where c.ready_at is not null and r.reason is not null;
+comment on view queen.stuck_partitions is 'Partitions whose lease runs out or whose next message keeps failing.';
