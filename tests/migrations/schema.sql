@@ -1,5 +1,7 @@
 CREATE SCHEMA queen;
 
+-- function queen.ack(uuid, uuid, text, text, timestamp with time zone)
+
 -- function queen.ack_batch(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], timestamp with time zone)
 
 -- function queen.advance(bigint, int8multirange)
@@ -8,23 +10,116 @@ CREATE SCHEMA queen;
 
 -- function queen.bury(bigint[], integer[], bigint[], text[], integer[], timestamp with time zone)
 
+-- function queen.check_consistency(timestamp with time zone)
+
+-- function queen.check_epoch()
+
+-- function queen.check_limit(integer, integer)
+
 -- function queen.check_name(text, text)
+
+-- function queen.check_options(jsonb)
+
+-- function queen.clear_queue(text, timestamp with time zone)
+
+-- function queen.collect_stats(timestamp with time zone)
+
+CREATE TABLE queen.queues (
+    id integer NOT NULL,
+    name text NOT NULL,
+    namespace text DEFAULT ''::text NOT NULL,
+    task text DEFAULT ''::text NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    lease_seconds integer DEFAULT 300 NOT NULL,
+    retry_limit integer DEFAULT 3 NOT NULL,
+    retry_delay_ms integer DEFAULT 1000 NOT NULL,
+    delayed_processing_seconds integer DEFAULT 0 NOT NULL,
+    window_buffer_seconds integer DEFAULT 0 NOT NULL,
+    max_wait_seconds integer DEFAULT 0 NOT NULL,
+    max_queue_size bigint DEFAULT 0 NOT NULL,
+    retention_enabled boolean DEFAULT true NOT NULL,
+    retention_seconds integer DEFAULT 0 NOT NULL,
+    completed_retention_seconds integer DEFAULT 0 NOT NULL,
+    dedup_window_seconds integer DEFAULT 3600 NOT NULL,
+    encryption_enabled boolean DEFAULT false NOT NULL,
+    dead_letter_enabled boolean DEFAULT true NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
+    CONSTRAINT queues_delayed_processing_seconds_check CHECK (((delayed_processing_seconds >= 0) AND (delayed_processing_seconds <= (86400 * 365)))),
+    CONSTRAINT queues_lease_seconds_check CHECK (((lease_seconds >= 1) AND (lease_seconds <= (86400 * 7)))),
+    CONSTRAINT queues_max_queue_size_check CHECK ((max_queue_size >= 0)),
+    CONSTRAINT queues_max_wait_seconds_check CHECK (((max_wait_seconds >= 0) AND (max_wait_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_retention_seconds_check CHECK (((retention_seconds >= 0) AND (retention_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_retry_delay_ms_check CHECK (((retry_delay_ms >= 0) AND (retry_delay_ms <= 86400000))),
+    CONSTRAINT queues_retry_limit_check CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
+    CONSTRAINT queues_window_buffer_seconds_check CHECK (((window_buffer_seconds >= 0) AND (window_buffer_seconds <= (86400 * 7))))
+);
+
+COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
+
+-- function queen.configure_queue(text, text, text, jsonb, timestamp with time zone)
+
+-- function queen.delete_group(text, text, boolean)
+
+-- function queen.delete_partition(text, text)
+
+-- function queen.delete_queue(text)
+
+-- function queen.describe_messages(bigint[], bigint[])
 
 -- function queen.ensure_partitions(text[], text[])
 
 -- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
 
+-- function queen.fetch_segments(bigint[], bigint[], bigint[])
+
+-- function queen.find_flush(bigint, bigint, uuid)
+
 -- function queen.find_ids(bigint[], text[], timestamp with time zone)
 
+-- function queen.find_partition(text, text)
+
+-- function queen.find_queue(text)
+
+CREATE TABLE queen.ticks (
+    id bigint NOT NULL,
+    epoch smallint NOT NULL,
+    snapshot pg_snapshot NOT NULL,
+    taken_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between two of them lies an exact set of segments.';
+
+-- function queen.find_tick(bigint)
+
+-- function queen.forget_depth(integer[])
+
+-- function queen.get_message(uuid, text, timestamp with time zone)
+
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
+
+-- function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamp with time zone)
+
+-- function queen.hold_back(integer, timestamp with time zone)
+
+-- function queen.idle_partitions(timestamp with time zone, integer, timestamp with time zone, bigint[])
 
 -- function queen.judge_failures(bigint[], integer[], uuid[], integer[], bigint[], text[], text[], timestamp with time zone)
 
 -- function queen.keep_retries(jsonb, bigint, int8multirange)
 
+-- function queen.list_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone, bigint, integer)
+
+-- function queen.list_messages(text, text, text, text, text, integer, timestamp with time zone)
+
+-- function queen.locate_messages(bigint[], text[], text[], timestamp with time zone)
+
 -- function queen.message_id(timestamp with time zone, bigint, bigint)
 
 -- function queen.message_position(uuid)
+
+-- function queen.message_status(bigint, bigint, text, timestamp with time zone)
 
 -- function queen.missed_ids(bigint, bigint, text, uuid[], timestamp with time zone)
 
@@ -32,9 +127,17 @@ CREATE SCHEMA queen;
 
 -- function queen.offset_at(bigint, timestamp with time zone)
 
--- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone)
+-- function queen.pop(text, text, integer, text, boolean, double precision, text, timestamp with time zone)
+
+-- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone, interval)
 
 -- function queen.pop_targets(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
+
+-- function queen.purge_dead_letters(bigint[], text, text, timestamp with time zone)
+
+-- function queen.push(text, jsonb, text, text, uuid, timestamp with time zone)
+
+-- function queen.push_from_view()
 
 -- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
 
@@ -42,11 +145,19 @@ CREATE SCHEMA queen;
 
 -- function queen.reach(bigint, bigint, bigint, int8multirange)
 
+-- function queen.read_messages(text, text, bigint, integer)
+
 -- function queen.ready_after(bigint, bigint, integer, integer, timestamp with time zone)
 
 -- function queen.recent_ids(bigint[], timestamp with time zone)
 
+-- function queen.redrive_dead_letters(bigint[], text, text, timestamp with time zone)
+
 -- function queen.release_lease(uuid[], timestamp with time zone)
+
+-- function queen.remove_idle_partitions(double precision, integer, timestamp with time zone)
+
+-- function queen.remove_partitions(bigint[])
 
 -- function queen.renew_lease(uuid[], double precision[], timestamp with time zone)
 
@@ -54,15 +165,120 @@ CREATE SCHEMA queen;
 
 -- function queen.reserve_depth(integer, bigint)
 
+-- function queen.resync_partition_lookup(text, timestamp with time zone)
+
+-- function queen.retain(integer, text, integer, timestamp with time zone)
+
+-- function queen.seek_group(text, text, text, bigint, timestamp with time zone, text, timestamp with time zone)
+
+CREATE TABLE queen.segments (
+    partition_id bigint NOT NULL,
+    first_offset bigint NOT NULL,
+    message_count integer NOT NULL,
+    queue_id integer NOT NULL,
+    epoch smallint NOT NULL,
+    encrypted boolean DEFAULT false NOT NULL,
+    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    flush_id uuid,
+    producer text,
+    transaction_ids text,
+    trace_ids text,
+    payloads bytea NOT NULL,
+    CONSTRAINT segments_message_count_check CHECK ((message_count > 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', toast_tuple_target='8160', toast.autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY queen.segments ALTER COLUMN transaction_ids SET STORAGE EXTERNAL;
+ALTER TABLE ONLY queen.segments ALTER COLUMN payloads SET STORAGE EXTERNAL;
+
+COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids and trace_ids are JSON arrays of the same length, or null.';
+
+-- function queen.segments_between(text, bigint, bigint)
+
+-- function queen.sequence_inbox(integer, timestamp with time zone)
+
+-- function queen.set_subscription(text, text, timestamp with time zone, timestamp with time zone)
+
 -- function queen.settle(integer, bigint[], timestamp with time zone)
+
+-- function queen.skip_deleted(bigint[], timestamp with time zone)
 
 -- function queen.subscribe(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
 -- function queen.subscription(text, integer, text)
 
+-- function queen.take_tick(timestamp with time zone)
+
+-- function queen.trace(uuid)
+
 -- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
 
 -- function queen.wake_groups(bigint[], boolean, timestamp with time zone)
+
+CREATE TABLE queen.partition_consumers (
+    partition_id bigint NOT NULL,
+    group_id integer NOT NULL,
+    committed bigint NOT NULL,
+    origin bigint NOT NULL,
+    lease_from bigint,
+    lease_to bigint,
+    ready_at timestamp with time zone,
+    lease_id uuid,
+    expiries integer DEFAULT 0 NOT NULL,
+    completed bigint DEFAULT 0 NOT NULL,
+    dead_lettered bigint DEFAULT 0 NOT NULL,
+    expired bigint DEFAULT 0 NOT NULL,
+    last_served_at timestamp with time zone,
+    acked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
+    nacked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
+    retries jsonb,
+    CONSTRAINT partition_consumers_check CHECK ((origin <= committed)),
+    CONSTRAINT partition_consumers_check1 CHECK ((((lease_id IS NULL) = (lease_from IS NULL)) AND ((lease_id IS NULL) = (lease_to IS NULL)))),
+    CONSTRAINT partition_consumers_check2 CHECK (((lease_id IS NULL) OR (ready_at IS NOT NULL)))
+)
+WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+
+COMMENT ON TABLE queen.partition_consumers IS 'A group''s place in a partition: its cursor, its lease, when it is ready.';
+
+CREATE TABLE queen.partitions (
+    id bigint NOT NULL,
+    queue_id integer NOT NULL,
+    name text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.partitions IS 'A partition''s identity; it never changes.';
+
+CREATE TABLE queen.queue_groups (
+    id integer NOT NULL,
+    queue_id integer NOT NULL,
+    name text NOT NULL,
+    queue_wide boolean DEFAULT false NOT NULL,
+    complete boolean DEFAULT false NOT NULL,
+    reached_partition_id bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';
+
+CREATE VIEW queen.active_leases AS
+ SELECT c.lease_id,
+    q.name AS queue,
+    p.name AS partition,
+    g.name AS group_name,
+    c.lease_from AS from_offset,
+    c.lease_to AS to_offset,
+    queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked)) AS remaining,
+    c.expiries,
+    c.ready_at AS expires_at,
+    (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left
+   FROM ((((( SELECT clock_timestamp() AS now) n
+     JOIN queen.partition_consumers c ON (((c.lease_id IS NOT NULL) AND (c.ready_at > n.now))))
+     JOIN queen.queue_groups g ON ((g.id = c.group_id)))
+     JOIN queen.partitions p ON ((p.id = c.partition_id)))
+     JOIN queen.queues q ON ((q.id = g.queue_id)));
+
+COMMENT ON VIEW queen.active_leases IS 'Leases that have not expired.';
 
 CREATE TABLE queen.consumer_groups_metadata (
     id bigint NOT NULL,
@@ -131,49 +347,6 @@ WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', au
 
 COMMENT ON TABLE queen.inbox IS 'Messages pushed inside an application''s own transaction, on their way to their partitions.';
 
-ALTER TABLE queen.inbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME queen.inbox_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
-
-CREATE TABLE queen.message_traces (
-    trace_id uuid NOT NULL,
-    partition_id bigint NOT NULL,
-    "offset" bigint NOT NULL,
-    created_at timestamp with time zone NOT NULL
-);
-
-COMMENT ON TABLE queen.message_traces IS 'Where the messages of a trace are; only messages that were given a trace id.';
-
-CREATE TABLE queen.partition_consumers (
-    partition_id bigint NOT NULL,
-    group_id integer NOT NULL,
-    committed bigint NOT NULL,
-    origin bigint NOT NULL,
-    lease_from bigint,
-    lease_to bigint,
-    ready_at timestamp with time zone,
-    lease_id uuid,
-    expiries integer DEFAULT 0 NOT NULL,
-    completed bigint DEFAULT 0 NOT NULL,
-    dead_lettered bigint DEFAULT 0 NOT NULL,
-    expired bigint DEFAULT 0 NOT NULL,
-    last_served_at timestamp with time zone,
-    acked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
-    nacked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
-    retries jsonb,
-    CONSTRAINT partition_consumers_check CHECK ((origin <= committed)),
-    CONSTRAINT partition_consumers_check1 CHECK ((((lease_id IS NULL) = (lease_from IS NULL)) AND ((lease_id IS NULL) = (lease_to IS NULL)))),
-    CONSTRAINT partition_consumers_check2 CHECK (((lease_id IS NULL) OR (ready_at IS NOT NULL)))
-)
-WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
-
-COMMENT ON TABLE queen.partition_consumers IS 'A group''s place in a partition: its cursor, its lease, when it is ready.';
-
 CREATE TABLE queen.partition_lookup (
     partition_id bigint NOT NULL,
     queue_id integer NOT NULL,
@@ -186,14 +359,136 @@ WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE queen.partition_lookup IS 'A partition''s ends: the oldest message kept and the next offset. Its row lock is the partition''s write lock.';
 
-CREATE TABLE queen.partitions (
-    id bigint NOT NULL,
-    queue_id integer NOT NULL,
-    name text NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+CREATE VIEW queen.depth AS
+ SELECT name AS queue,
+    ( SELECT (COALESCE(sum((l.next_offset - l.start_offset)), (0)::numeric))::bigint AS "coalesce"
+           FROM queen.partition_lookup l
+          WHERE (l.queue_id = q.id)) AS stored,
+    queen.queue_depth(id) AS depth,
+    ( SELECT count(*) AS count
+           FROM queen.inbox i
+          WHERE (i.queue_name = q.name)) AS waiting,
+    max_queue_size
+   FROM queen.queues q;
+
+COMMENT ON VIEW queen.depth IS 'Messages stored and messages unfinished, per queue.';
+
+ALTER TABLE queen.inbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.inbox_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
-COMMENT ON TABLE queen.partitions IS 'A partition''s identity; it never changes.';
+CREATE VIEW queen.lag AS
+SELECT
+    NULL::text AS queue,
+    NULL::text AS group_name,
+    NULL::bigint AS partitions_with_lag,
+    NULL::bigint AS messages,
+    NULL::double precision AS seconds,
+    NULL::boolean AS complete;
+
+COMMENT ON VIEW queen.lag IS 'Per queue and group: messages to go, and the age of the oldest.';
+
+CREATE VIEW queen.lag_by_partition AS
+ SELECT q.name AS queue,
+    g.name AS group_name,
+    p.name AS partition,
+    c.partition_id,
+    c.committed AS "offset",
+    l.next_offset,
+    ((l.next_offset - c.committed) - queen.multirange_size(c.acked)) AS messages,
+    (
+        CASE
+            WHEN (c.committed < l.next_offset) THEN COALESCE(EXTRACT(epoch FROM (clock_timestamp() - ( SELECT s.created_at
+               FROM queen.segments s
+              WHERE ((s.partition_id = c.partition_id) AND (s.first_offset <= c.committed))
+              ORDER BY s.first_offset DESC
+             LIMIT 1))), (0)::numeric)
+            ELSE (0)::numeric
+        END)::double precision AS seconds
+   FROM ((((queen.partition_consumers c
+     JOIN queen.partition_lookup l ON ((l.partition_id = c.partition_id)))
+     JOIN queen.queue_groups g ON ((g.id = c.group_id)))
+     JOIN queen.partitions p ON ((p.id = c.partition_id)))
+     JOIN queen.queues q ON ((q.id = g.queue_id)));
+
+COMMENT ON VIEW queen.lag_by_partition IS 'Per group and partition: messages to go, and the age of the oldest.';
+
+CREATE VIEW queen.ledger AS
+ SELECT q.name AS queue,
+    p.name AS partition,
+    g.name AS group_name,
+    l.next_offset AS pushed,
+    c.origin AS skipped,
+    c.completed,
+    c.dead_lettered,
+    c.expired,
+    n.leased,
+    (n.undone - n.leased) AS pending,
+    (l.next_offset = ((((c.origin + c.completed) + c.dead_lettered) + c.expired) + n.undone)) AS balanced
+   FROM ((((((queen.partition_consumers c
+     JOIN queen.partition_lookup l ON ((l.partition_id = c.partition_id)))
+     JOIN queen.partitions p ON ((p.id = c.partition_id)))
+     JOIN queen.queue_groups g ON ((g.id = c.group_id)))
+     JOIN queen.queues q ON ((q.id = l.queue_id)))
+     CROSS JOIN LATERAL ( SELECT (int8multirange(int8range(c.committed, GREATEST(c.committed, l.next_offset))) - c.acked) AS undone) u)
+     CROSS JOIN LATERAL ( SELECT queen.multirange_size(u.undone) AS undone,
+                CASE
+                    WHEN ((c.lease_id IS NOT NULL) AND (c.ready_at > clock_timestamp())) THEN queen.multirange_size((u.undone * int8multirange(int8range(c.lease_from, c.lease_to))))
+                    ELSE (0)::bigint
+                END AS leased) n);
+
+COMMENT ON VIEW queen.ledger IS 'Per partition and group: what was pushed and what became of it.';
+
+CREATE TABLE queen.message_traces (
+    trace_id uuid NOT NULL,
+    partition_id bigint NOT NULL,
+    "offset" bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE queen.message_traces IS 'Where the messages of a trace are; only messages that were given a trace id.';
+
+CREATE VIEW queen.messages AS
+ SELECT q.name AS queue,
+    p.name AS partition,
+    s.partition_id,
+    ((s.first_offset + e.place) - 1) AS "offset",
+    m.id,
+    COALESCE(e.transaction_id, (m.id)::text) AS transaction_id,
+    (e.trace_id)::uuid AS trace_id,
+    s.created_at,
+    s.producer,
+    s.encrypted,
+    e.payload
+   FROM ((((queen.queues q
+     JOIN queen.partitions p ON ((p.queue_id = q.id)))
+     JOIN queen.segments s ON ((s.partition_id = p.id)))
+     CROSS JOIN LATERAL ROWS FROM(json_array_elements((convert_from(s.payloads, 'UTF8'::name))::json), json_array_elements_text((s.transaction_ids)::json), json_array_elements_text((s.trace_ids)::json)) WITH ORDINALITY e(payload, transaction_id, trace_id, place))
+     CROSS JOIN LATERAL ( SELECT queen.message_id(s.created_at, s.partition_id, ((s.first_offset + e.place) - 1)) AS id) m);
+
+COMMENT ON VIEW queen.messages IS 'One row per stored message; insert queue, partition and payload to push.';
+
+CREATE VIEW queen.partition_utilisation AS
+ SELECT q.name AS queue,
+    count(l.partition_id) AS partitions,
+    count(*) FILTER (WHERE (l.next_offset > l.start_offset)) AS with_messages,
+    count(*) FILTER (WHERE c.leased) AS leased,
+    count(*) FILTER (WHERE c.ready) AS ready,
+    count(*) FILTER (WHERE ((l.next_offset = l.start_offset) AND (NOT c.leased) AND (NOT c.ready))) AS idle
+   FROM ((queen.queues q
+     LEFT JOIN queen.partition_lookup l ON ((l.queue_id = q.id)))
+     LEFT JOIN LATERAL ( SELECT COALESCE(bool_or(((c_1.lease_id IS NOT NULL) AND (c_1.ready_at > clock_timestamp()))), false) AS leased,
+            COALESCE(bool_or((c_1.ready_at <= clock_timestamp())), false) AS ready
+           FROM queen.partition_consumers c_1
+          WHERE (c_1.partition_id = l.partition_id)) c ON ((l.partition_id IS NOT NULL)))
+  GROUP BY q.name;
+
+COMMENT ON VIEW queen.partition_utilisation IS 'Partitions per queue: with messages, leased, ready, idle.';
 
 ALTER TABLE queen.partitions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.partitions_id_seq
@@ -212,18 +507,6 @@ WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_thr
 
 COMMENT ON TABLE queen.queue_depths IS 'For queues with a size limit: an upper bound of the depth; null means count.';
 
-CREATE TABLE queen.queue_groups (
-    id integer NOT NULL,
-    queue_id integer NOT NULL,
-    name text NOT NULL,
-    queue_wide boolean DEFAULT false NOT NULL,
-    complete boolean DEFAULT false NOT NULL,
-    reached_partition_id bigint DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
-);
-
-COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';
-
 ALTER TABLE queen.queue_groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.queue_groups_id_seq
     START WITH 1
@@ -232,40 +515,6 @@ ALTER TABLE queen.queue_groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY 
     NO MAXVALUE
     CACHE 1
 );
-
-CREATE TABLE queen.queues (
-    id integer NOT NULL,
-    name text NOT NULL,
-    namespace text DEFAULT ''::text NOT NULL,
-    task text DEFAULT ''::text NOT NULL,
-    priority integer DEFAULT 0 NOT NULL,
-    lease_seconds integer DEFAULT 300 NOT NULL,
-    retry_limit integer DEFAULT 3 NOT NULL,
-    retry_delay_ms integer DEFAULT 1000 NOT NULL,
-    delayed_processing_seconds integer DEFAULT 0 NOT NULL,
-    window_buffer_seconds integer DEFAULT 0 NOT NULL,
-    max_wait_seconds integer DEFAULT 0 NOT NULL,
-    max_queue_size bigint DEFAULT 0 NOT NULL,
-    retention_enabled boolean DEFAULT true NOT NULL,
-    retention_seconds integer DEFAULT 0 NOT NULL,
-    completed_retention_seconds integer DEFAULT 0 NOT NULL,
-    dedup_window_seconds integer DEFAULT 3600 NOT NULL,
-    encryption_enabled boolean DEFAULT false NOT NULL,
-    dead_letter_enabled boolean DEFAULT true NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
-    CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
-    CONSTRAINT queues_delayed_processing_seconds_check CHECK (((delayed_processing_seconds >= 0) AND (delayed_processing_seconds <= (86400 * 365)))),
-    CONSTRAINT queues_lease_seconds_check CHECK (((lease_seconds >= 1) AND (lease_seconds <= (86400 * 7)))),
-    CONSTRAINT queues_max_queue_size_check CHECK ((max_queue_size >= 0)),
-    CONSTRAINT queues_max_wait_seconds_check CHECK (((max_wait_seconds >= 0) AND (max_wait_seconds <= (86400 * 3650)))),
-    CONSTRAINT queues_retention_seconds_check CHECK (((retention_seconds >= 0) AND (retention_seconds <= (86400 * 3650)))),
-    CONSTRAINT queues_retry_delay_ms_check CHECK (((retry_delay_ms >= 0) AND (retry_delay_ms <= 86400000))),
-    CONSTRAINT queues_retry_limit_check CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
-    CONSTRAINT queues_window_buffer_seconds_check CHECK (((window_buffer_seconds >= 0) AND (window_buffer_seconds <= (86400 * 7))))
-);
-
-COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 ALTER TABLE queen.queues ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.queues_id_seq
@@ -315,28 +564,6 @@ CREATE TABLE queen.schema_version (
 
 COMMENT ON TABLE queen.schema_version IS 'The steps of the schema that this database has taken.';
 
-CREATE TABLE queen.segments (
-    partition_id bigint NOT NULL,
-    first_offset bigint NOT NULL,
-    message_count integer NOT NULL,
-    queue_id integer NOT NULL,
-    epoch smallint NOT NULL,
-    encrypted boolean DEFAULT false NOT NULL,
-    xid xid8 DEFAULT pg_current_xact_id() NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    flush_id uuid,
-    producer text,
-    transaction_ids text,
-    trace_ids text,
-    payloads bytea NOT NULL,
-    CONSTRAINT segments_message_count_check CHECK ((message_count > 0))
-)
-WITH (autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', toast_tuple_target='8160', toast.autovacuum_vacuum_cost_delay='0');
-ALTER TABLE ONLY queen.segments ALTER COLUMN transaction_ids SET STORAGE EXTERNAL;
-ALTER TABLE ONLY queen.segments ALTER COLUMN payloads SET STORAGE EXTERNAL;
-
-COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids and trace_ids are JSON arrays of the same length, or null.';
-
 CREATE TABLE queen.stats (
     minute timestamp with time zone NOT NULL,
     queue_id integer NOT NULL,
@@ -350,6 +577,34 @@ CREATE TABLE queen.stats (
 
 COMMENT ON TABLE queen.stats IS 'Totals of each queue, minute by minute; differences of rows are rates.';
 
+CREATE VIEW queen.stuck_partitions AS
+ SELECT q.name AS queue,
+    p.name AS partition,
+    g.name AS group_name,
+    r.reason,
+    c.committed AS "offset",
+    n.failures,
+    c.lease_id,
+    c.ready_at,
+    (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left
+   FROM (((((queen.partition_consumers c
+     JOIN queen.queue_groups g ON ((g.id = c.group_id)))
+     JOIN queen.queues q ON ((q.id = g.queue_id)))
+     JOIN queen.partitions p ON ((p.id = c.partition_id)))
+     CROSS JOIN LATERAL ( SELECT clock_timestamp() AS now,
+            (c.expiries + COALESCE(((c.retries ->> (c.committed)::text))::integer, 0)) AS failures) n)
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN ((c.lease_id IS NOT NULL) AND (c.ready_at <= n.now)) THEN 'abandoned'::text
+                    WHEN ((c.expiries > 0) AND (c.expiries >= q.retry_limit)) THEN 'poison'::text
+                    WHEN ((c.lease_id IS NOT NULL) AND ((c.ready_at - n.now) < make_interval(secs => (GREATEST((10)::numeric, ((q.lease_seconds)::numeric / 10.0)))::double precision))) THEN 'expiring'::text
+                    WHEN (n.failures > 0) THEN 'retrying'::text
+                    ELSE NULL::text
+                END AS reason) r)
+  WHERE ((c.ready_at IS NOT NULL) AND (r.reason IS NOT NULL));
+
+COMMENT ON VIEW queen.stuck_partitions IS 'Partitions whose lease runs out or whose next message keeps failing.';
+
 CREATE TABLE queen.system_state (
     singleton boolean DEFAULT true NOT NULL,
     epoch smallint DEFAULT 1 NOT NULL,
@@ -358,15 +613,6 @@ CREATE TABLE queen.system_state (
 );
 
 COMMENT ON TABLE queen.system_state IS 'Which cluster the transaction ids belong to.';
-
-CREATE TABLE queen.ticks (
-    id bigint NOT NULL,
-    epoch smallint NOT NULL,
-    snapshot pg_snapshot NOT NULL,
-    taken_at timestamp with time zone NOT NULL
-);
-
-COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between two of them lies an exact set of segments.';
 
 ALTER TABLE queen.ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.ticks_id_seq
@@ -459,6 +705,20 @@ CREATE INDEX queues_namespace_task ON queen.queues USING btree (namespace, task)
 CREATE INDEX retention_history_queue ON queen.retention_history USING btree (queue_id, id);
 
 CREATE INDEX segments_commit_order ON queen.segments USING btree (queue_id, epoch, xid);
+
+CREATE OR REPLACE VIEW queen.lag AS
+ SELECT q.name AS queue,
+    g.name AS group_name,
+    count(*) FILTER (WHERE (b.messages > 0)) AS partitions_with_lag,
+    (COALESCE(sum(b.messages), (0)::numeric))::bigint AS messages,
+    COALESCE(max(b.seconds), (0)::double precision) AS seconds,
+    (g.complete OR (NOT g.queue_wide)) AS complete
+   FROM ((queen.queue_groups g
+     JOIN queen.queues q ON ((q.id = g.queue_id)))
+     LEFT JOIN queen.lag_by_partition b ON (((b.queue = q.name) AND (b.group_name = g.name))))
+  GROUP BY q.name, g.id;
+
+CREATE TRIGGER push INSTEAD OF INSERT ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.push_from_view();
 
 ALTER TABLE ONLY queen.partitions
     ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
