@@ -4,6 +4,4 @@ pytest_plugins = ["tests.fixtures.clusters", "tests.fixtures.databases"]
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--refresh-schema-dump", action="store_true", help="write tests/migrations/schema.sql anew"
-    )
+    parser.addoption("--refresh-schema-dump", action="store_true", help="write tests/migrations/schema.sql anew")

@@ -77,9 +77,7 @@ def test_the_first_key_encrypts_and_all_are_known():
     assert settings.key_ring()["old"] == bytes(32)
 
 
-@pytest.mark.parametrize(
-    "keys", ["nonsense", "id:not base64", f":{KEY}", f"id:{KEY[:8]}", f"id:{KEY},id:{KEY}"]
-)
+@pytest.mark.parametrize("keys", ["nonsense", "id:not base64", f":{KEY}", f"id:{KEY[:8]}", f"id:{KEY},id:{KEY}"])
 def test_a_wrong_key_is_refused_without_being_shown(keys):
     with pytest.raises(ConfigurationError, match="encryption_keys") as raised:
         Settings.load({"QUEEN_ENCRYPTION_KEYS": keys})
@@ -87,9 +85,7 @@ def test_a_wrong_key_is_refused_without_being_shown(keys):
 
 
 def test_secrets_are_not_shown():
-    shown = repr(
-        Settings.load({"QUEEN_DSN": "postgresql://u:geheim@db/q", "QUEEN_ENCRYPTION_KEYS": f"id:{KEY}"})
-    )
+    shown = repr(Settings.load({"QUEEN_DSN": "postgresql://u:geheim@db/q", "QUEEN_ENCRYPTION_KEYS": f"id:{KEY}"}))
     assert "geheim" not in shown
     assert KEY not in shown
     assert "postgresql://u:***@db/q" in shown

@@ -41,9 +41,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str | None,
         Meta(description="PostgreSQL 14 or newer to use; without it a private one is started in `data_dir`"),
     ] = None
-    data_dir: Annotated[
-        Path, Meta(description="directory of the private PostgreSQL; made when it does not exist")
-    ] = msgspec.field(default_factory=_default_data_dir)
+    data_dir: Annotated[Path, Meta(description="directory of the private PostgreSQL; made when it does not exist")] = (
+        msgspec.field(default_factory=_default_data_dir)
+    )
     pool_size_max: Annotated[
         int, Meta(ge=4, le=1000, description="most connections one process opens to PostgreSQL")
     ] = 10
@@ -64,17 +64,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     push_messages_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="most messages in one push call to the database")
     ] = 5_000
-    batch_messages_max: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="most messages one pop may ask for")
-    ] = 10_000
-    pop_batching: Annotated[
-        bool, Meta(description="let pops that arrive together share one call to the database")
-    ] = True
+    batch_messages_max: Annotated[int, Meta(ge=1, le=1_000_000, description="most messages one pop may ask for")] = (
+        10_000
+    )
+    pop_batching: Annotated[bool, Meta(description="let pops that arrive together share one call to the database")] = (
+        True
+    )
 
     # -- memory
-    payload_bytes_max: Annotated[
-        int, Meta(ge=1024, le=268_435_456, description="largest payload of one message")
-    ] = 8_388_608
+    payload_bytes_max: Annotated[int, Meta(ge=1024, le=268_435_456, description="largest payload of one message")] = (
+        8_388_608
+    )
     segment_cache_bytes_max: Annotated[
         int, Meta(ge=0, description="memory for segments that were pushed or read recently")
     ] = 67_108_864
@@ -85,9 +85,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     # -- encryption
     encryption_keys: Annotated[
         str | None,
-        Meta(
-            description="`id:base64,id2:base64`, 32 bytes each: the first one encrypts, all of them decrypt"
-        ),
+        Meta(description="`id:base64,id2:base64`, 32 bytes each: the first one encrypts, all of them decrypt"),
     ] = None
 
     # -- waiting
@@ -98,15 +96,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     poll_interval_min_ms: Annotated[
         int, Meta(ge=1, le=3_600_000, description="first pause of the fallback poll; it doubles from here")
     ] = 100
-    poll_interval_max_ms: Annotated[
-        int, Meta(ge=1, le=3_600_000, description="longest pause of the fallback poll")
-    ] = 5_000
+    poll_interval_max_ms: Annotated[int, Meta(ge=1, le=3_600_000, description="longest pause of the fallback poll")] = (
+        5_000
+    )
     notify_interval_ms: Annotated[
         int, Meta(ge=1, le=60_000, description="shortest pause between two notifications to other servers")
     ] = 5
-    pending_check: Annotated[
-        bool, Meta(description="ask whether anything is pending before a fallback poll pops")
-    ] = True
+    pending_check: Annotated[bool, Meta(description="ask whether anything is pending before a fallback poll pops")] = (
+        True
+    )
 
     # -- upkeep
     upkeep: Annotated[
@@ -124,9 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stats_interval_seconds: Annotated[
         float, Meta(ge=1, le=3600, description="pause between two rounds of statistics")
     ] = 60
-    upkeep_batch: Annotated[
-        int, Meta(ge=1, le=100_000, description="most rows one upkeep statement touches")
-    ] = 1_000
+    upkeep_batch: Annotated[int, Meta(ge=1, le=100_000, description="most rows one upkeep statement touches")] = 1_000
 
     def __post_init__(self) -> None:
         if self.poll_interval_min_ms > self.poll_interval_max_ms:
@@ -145,9 +141,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def key_ring(self) -> dict[str, bytes]:
         """The encryption keys by id, the one that encrypts first."""
-        pairs = [
-            pair.strip().partition(":") for pair in (self.encryption_keys or "").split(",") if pair.strip()
-        ]
+        pairs = [pair.strip().partition(":") for pair in (self.encryption_keys or "").split(",") if pair.strip()]
         ring = {name: _key(name, encoded) for name, _, encoded in pairs}
         if len(ring) != len(pairs):
             raise ValueError("encryption_keys has two keys of the same id")

@@ -37,9 +37,7 @@ async def test_a_second_load_changes_nothing(blank_connection, tree):
     assert await blank_connection.fetch("select * from queen.schema_functions order by name") == before
 
 
-async def test_an_up_to_date_database_is_recognised_without_waiting_for_a_running_migration(
-    connect_blank, tree
-):
+async def test_an_up_to_date_database_is_recognised_without_waiting_for_a_running_migration(connect_blank, tree):
     alice, bob = await connect_blank(), await connect_blank()
     await migrate(alice, tree.directory())
     await alice.execute("select pg_advisory_lock(x'517ee4'::int)")

@@ -54,9 +54,7 @@ def test_imports_go_downstairs(path):
         if imported == ours or is_direct_transport(path, imported):
             continue
         assert LEVELS[imported] < LEVELS[ours], f"{ours} may not import {imported}"
-        assert (ours, imported) != ("client", "engine"), (
-            "only the client's postgres transport knows the engine"
-        )
+        assert (ours, imported) != ("client", "engine"), "only the client's postgres transport knows the engine"
 
 
 def reads_environment(path: Path) -> bool:

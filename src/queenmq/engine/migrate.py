@@ -84,9 +84,7 @@ async def migrate(connection: Connection, directory: Path = DIRECTORY) -> Migrat
 def _check_server(connection: Connection) -> None:
     major: int = connection.get_server_version().major
     if major < POSTGRES_MAJOR_MIN:
-        raise ConfigurationError(
-            f"Queen needs PostgreSQL {POSTGRES_MAJOR_MIN} or newer; this is version {major}"
-        )
+        raise ConfigurationError(f"Queen needs PostgreSQL {POSTGRES_MAJOR_MIN} or newer; this is version {major}")
 
 
 async def _is_bootstrapped(connection: Connection) -> bool:
@@ -205,7 +203,7 @@ async def _in_transaction(connection: Connection, work: Callable[[], Awaitable[T
         except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
             if attempt == ATTEMPTS_MAX:
                 raise
-            await asyncio.sleep(random.uniform(0.05, 0.5))  # noqa: S311
+            await asyncio.sleep(random.uniform(0.05, 0.5))
     raise AssertionError("the loop returns or raises")
 
 

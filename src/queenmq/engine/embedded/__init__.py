@@ -81,9 +81,7 @@ class EmbeddedPostgres:
                 shutil.rmtree(half_made, ignore_errors=True)
             self._account = Account(self.pgdata)
             self._refuse_unreachable()
-            self.bin_dir = runnable_bin_dir(
-                self._wanted_bin_dir or wheel_bin_dir(), self._account, self.data_dir
-            )
+            self.bin_dir = runnable_bin_dir(self._wanted_bin_dir or wheel_bin_dir(), self._account, self.data_dir)
             if not self.pgdata.exists():
                 self._initdb()
             self._refuse_other_version()
@@ -98,9 +96,7 @@ class EmbeddedPostgres:
         if not self.started_here:
             return
         if Postmaster.of(self.pgdata, wait_seconds=0) is not None:  # otherwise it has crashed
-            self._run(
-                "pg_ctl", "stop", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", str(START_SECONDS_MAX)
-            )
+            self._run("pg_ctl", "stop", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", str(START_SECONDS_MAX))
         self.started_here = False
         if self._temporary_socket_dir is not None:
             shutil.rmtree(self._temporary_socket_dir, ignore_errors=True)

@@ -1,0 +1,177 @@
+"""Acknowledge: what callers say of their messages becomes ranges, and one call for all of them."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, get_args
+from uuid import UUID
+
+import asyncpg
+from msgspec import Struct
+
+from queenmq.config import Settings
+from queenmq.engine.batching import Batcher
+from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.waiting import Bell
+from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease, QueenError
+from queenmq.model import Ack, Acked, AckStatus, Message
+
+MESSAGES_MAX = 20_000  # in one call
+ERROR_CHARACTERS_MAX = 10_000
+
+ACK = "select * from queen.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+RENEW = "select * from queen.renew_lease($1, $2)"
+
+EVERYTHING = asyncpg.Range(0, 1 << 40)
+GONE = Acked(False, error=LeaseGone.code)
+FOREIGN = Acked(False, error=NotInLease.code)
+
+STATUSES = frozenset(get_args(AckStatus))
+Held = tuple[int, int, UUID]  # partition, group, lease
+
+
+class Offsets(Struct):
+    """What one call says about one lease on one partition."""
+
+    completed: list[int]
+    others: list[Ack]
+
+
+def gather(acks: Sequence[Ack]) -> dict[Held, Offsets]:
+    """Acks by lease and partition."""
+    held: dict[Held, Offsets] = {}
+    for ack in acks:
+        key = (ack.partition_id, ack.group_id, ack.lease_id)
+        offsets = held.get(key)
+        if offsets is None:
+            offsets = held[key] = Offsets([], [])
+        if ack.status == "completed":
+            offsets.completed.append(ack.offset)
+        else:
+            offsets.others.append(ack)
+    return held
+
+
+def arguments(held: dict[Held, Offsets]) -> list[Any]:
+    """The arguments of queen.ack_batch: ranges of completed offsets, the others one by one."""
+    ranges: list[tuple[int, int, int]] = []
+    others: list[tuple[int, Ack]] = []
+    for number, offsets in enumerate(held.values(), 1):
+        ranges += [(number, start, end) for start, end in _ranges(offsets.completed)]
+        others += [(number, ack) for ack in offsets.others]
+    return [
+        [key[0] for key in held],
+        [key[1] for key in held],
+        [key[2] for key in held],
+        [number for number, _, _ in ranges],
+        [start for _, start, _ in ranges],
+        [end for _, _, end in ranges],
+        [number for number, _ in others],
+        [ack.offset for _, ack in others],
+        [ack.status for _, ack in others],
+        [ack.error and ack.error.replace("\x00", "")[:ERROR_CHARACTERS_MAX] for _, ack in others],
+    ]
+
+
+def check(acks: Sequence[Ack]) -> None:
+    """Refuse what makes no sense before it meets other requests."""
+    for ack in acks:
+        if ack.status not in STATUSES:
+            raise InvalidStatus(f'unknown status "{ack.status}"; use completed, failed, retry or dlq')
+        if not 0 <= ack.offset < 1 << 40:
+            raise InvalidArgument(f"{ack.offset} is not an offset")
+
+
+class Acker:
+    """Tells the database what became of leased messages, and renews leases."""
+
+    def __init__(self, database: Database, settings: Settings, bell: Bell) -> None:
+        self._database = database
+        self._bell = bell
+        self.batcher = Batcher(self._ack_all, calls_max=settings.ack_calls_max, weight=len, weight_max=MESSAGES_MAX)
+        self.renewals = Batcher(self._renew_all, calls_max=1)
+
+    async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
+        """Acknowledge messages; every one gets its own answer, in order."""
+        if not acks:
+            return []
+        check(acks)
+        return await self.batcher.submit(acks)
+
+    async def renew(self, lease_id: UUID, seconds: float | None) -> Any:
+        """When the lease now expires; raises LeaseGone."""
+        if seconds is not None and not 0 < seconds <= 604_800:
+            raise InvalidArgument("a lease lasts more than 0 and at most 604800 seconds")
+        return await self.renewals.submit((lease_id, seconds))
+
+    async def _ack_all(self, requests: list[Sequence[Ack]]) -> list[list[Acked] | QueenError]:
+        held = gather([ack for request in requests for ack in request])
+        rows = await self._call(arguments(held))
+        for row in rows:
+            if row["more"]:
+                self._bell.ring(row["queue_name"])
+        verdicts = {key: Verdict(row) for key, row in zip(held, rows, strict=True)}
+        return [
+            [verdicts[ack.partition_id, ack.group_id, ack.lease_id].of(ack.offset) for ack in acks] for acks in requests
+        ]
+
+    async def _call(self, arguments: list[Any]) -> list[Any]:
+        repeated = False
+        while True:
+            try:
+                rows = await self._database.rows(ACK, *arguments, repeatable=False)
+                # A lease that the lost call ended is gone, but what it was asked to do is done.
+                return [_forgiving(row) for row in rows] if repeated else rows
+            except OutcomeUnknown as lost:
+                await self._database.end_backend(lost.backend)
+                repeated = True
+
+    async def _renew_all(self, requests: list[tuple[UUID, float | None]]) -> list[Any]:
+        rows = await self._database.rows(RENEW, [r[0] for r in requests], [r[1] for r in requests])
+        expiries = {row["item"]: row["expires_at"] for row in rows}
+        return [expiries[n] or LeaseGone() for n in range(1, len(requests) + 1)]
+
+
+class Verdict:
+    """What the database says of one lease on one partition, asked offset by offset."""
+
+    __slots__ = ("_accepted", "_dead", "_held", "_released")
+
+    def __init__(self, row: Any) -> None:
+        self._held: bool = row["held"]
+        self._released: bool = row["released"]
+        self._accepted = [(each.lower, each.upper) for each in row["accepted"]]
+        self._dead = [(each.lower, each.upper) for each in row["dead"]]
+
+    def of(self, offset: int) -> Acked:
+        """The answer to the ack of one offset."""
+        if not self._held:
+            return GONE
+        for start, end in self._accepted:
+            if start <= offset < end:
+                dead = any(start <= offset < end for start, end in self._dead) if self._dead else False
+                return Acked(True, self._released, dead)
+        return FOREIGN
+
+
+def _forgiving(row: Any) -> dict[str, Any]:
+    """A repeated ack whose lease is gone because the first one worked."""
+    if row["held"] or not row["already"]:
+        return dict(row)
+    return {**row, "held": True, "released": True, "accepted": [EVERYTHING]}
+
+
+def completed(messages: Sequence[Message]) -> list[Ack]:
+    """Acks that complete messages."""
+    return [Ack.of(message) for message in messages]
+
+
+def _ranges(offsets: list[int]) -> list[tuple[int, int]]:
+    """Contiguous runs of offsets as [start, end)."""
+    ranges: list[tuple[int, int]] = []
+    ordered = offsets if all(a < b for a, b in pairwise(offsets)) else sorted(set(offsets))
+    for offset in ordered:
+        if ranges and ranges[-1][1] == offset:
+            ranges[-1] = (ranges[-1][0], offset + 1)
+        else:
+            ranges.append((offset, offset + 1))
+    return ranges

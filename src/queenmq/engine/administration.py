@@ -1,0 +1,230 @@
+"""Everything but the traffic: configure, look, move, delete. One coroutine per SQL function."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from queenmq.engine.crypto import Cipher
+from queenmq.engine.database import Database
+from queenmq.engine.waiting import Bell
+from queenmq.errors import EncryptionRequired, InvalidTimestamp, QueueNotFound
+from queenmq.model import (
+    QUEUE_MODE,
+    DeadLetter,
+    Finding,
+    LedgerLine,
+    QueueSettings,
+    StoredMessage,
+    TraceStep,
+)
+
+T = TypeVar("T")
+
+
+class Administration:
+    """What operators do."""
+
+    def __init__(self, database: Database, cipher: Cipher, bell: Bell) -> None:
+        self._database = database
+        self._cipher = cipher
+        self._bell = bell
+
+    # -- queues
+
+    async def configure_queue(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: object
+    ) -> QueueSettings:
+        """Create a queue, or change what is named of it."""
+        row = await self._database.row(
+            "select * from queen.configure_queue($1, $2, $3, $4)",
+            queue,
+            namespace,
+            task,
+            msgspec.json.encode(options).decode(),
+        )
+        self._bell.ring(queue)
+        return _struct(QueueSettings, row)
+
+    async def queue(self, queue: str) -> QueueSettings:
+        """A queue's settings; raises QueueNotFound."""
+        row = await self._database.row("select * from queen.queues where name = $1", queue)
+        if row is None:
+            raise QueueNotFound(f'there is no queue "{queue}"')
+        return _struct(QueueSettings, row)
+
+    async def delete_queue(self, queue: str) -> bool:
+        """Remove a queue and all that is in it; False when there was none."""
+        return bool(await self._database.value("select queen.delete_queue($1)", queue))
+
+    async def delete_partition(self, queue: str, partition: str) -> bool:
+        """Remove a partition and all that is in it; False when there was none."""
+        return bool(await self._database.value("select queen.delete_partition($1, $2)", queue, partition))
+
+    async def clear_queue(self, queue: str) -> int:
+        """Drop all stored messages; answers how many."""
+        return int(await self._database.value("select queen.clear_queue($1)", queue))
+
+    # -- groups
+
+    async def delete_group(self, group: str, queue: str | None = None, *, with_subscription: bool = True) -> int:
+        """Forget a group's places, on one queue or on all; answers on how many queues it had been."""
+        return int(await self._database.value("select queen.delete_group($1, $2, $3)", group, queue, with_subscription))
+
+    async def set_subscription(self, group: str, queue: str, since: datetime) -> None:
+        """Move the moment from which a group reads partitions that it has not reached."""
+        await self._database.value("select queen.set_subscription($1, $2, $3)", group, queue, _aware(since))
+
+    async def seek_group(
+        self,
+        group: str,
+        queue: str,
+        *,
+        partition: str | None = None,
+        offset: int | None = None,
+        timestamp: datetime | None = None,
+        to: Literal["beginning", "end"] | None = None,
+    ) -> int:
+        """Move a group to an offset, a moment, the beginning or the end; answers how many partitions moved."""
+        moved = await self._database.value(
+            "select queen.seek_group($1, $2, $3, $4, $5, $6)",
+            group,
+            queue,
+            partition,
+            offset,
+            _aware(timestamp) if timestamp is not None else None,
+            to,
+        )
+        self._bell.ring(queue, moved)
+        return int(moved)
+
+    # -- messages
+
+    async def list_messages(
+        self,
+        queue: str,
+        *,
+        partition: str | None = None,
+        group: str = QUEUE_MODE,
+        status: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> list[StoredMessage]:
+        """Messages, newest first; `cursor` of the last one gives the next page, whatever is pushed meanwhile."""
+        rows = await self._database.rows(
+            "select * from queen.list_messages($1, $2, $3, $4, $5, $6)",
+            queue,
+            partition,
+            group,
+            status,
+            cursor,
+            limit,
+        )
+        return [self._readable(StoredMessage, row) for row in rows]
+
+    async def get_message(self, message_id: UUID, group: str = QUEUE_MODE) -> StoredMessage | None:
+        """A message by its id, if it is still stored."""
+        row = await self._database.row("select * from queen.get_message($1, $2)", message_id, group)
+        return self._readable(StoredMessage, row) if row is not None else None
+
+    async def read_messages(self, queue: str, partition: str, offset: int = 0, limit: int = 100) -> list[StoredMessage]:
+        """Messages by offset, without a lease and without a group."""
+        rows = await self._database.rows(
+            "select * from queen.read_messages($1, $2, $3, $4)", queue, partition, offset, limit
+        )
+        return [self._readable(StoredMessage, row) for row in rows]
+
+    async def trace(self, trace_id: UUID) -> list[TraceStep]:
+        """The messages of a trace across all queues, in time order."""
+        return [
+            self._readable(TraceStep, row)
+            for row in await self._database.rows("select * from queen.trace($1)", trace_id)
+        ]
+
+    # -- dead letters
+
+    async def list_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        group: str | None = None,
+        partition: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before_id: int | None = None,
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        """Dead letters, newest first; `before_id` of the last one gives the next page."""
+        rows = await self._database.rows(
+            "select * from queen.list_dead_letters($1, $2, $3, $4, $5, $6, $7)",
+            queue,
+            group,
+            partition,
+            since,
+            until,
+            before_id,
+            limit,
+        )
+        return [self._readable(DeadLetter, row) for row in rows]
+
+    async def redrive_dead_letters(
+        self, ids: Sequence[int] | None = None, *, queue: str | None = None, group: str | None = None
+    ) -> int:
+        """Deliver dead letters again to the group that gave them up; answers how many."""
+        count = await self._database.value("select queen.redrive_dead_letters($1, $2, $3)", ids, queue, group)
+        self._bell.ring(queue or "*", count)
+        return int(count)
+
+    async def purge_dead_letters(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        queue: str | None = None,
+        group: str | None = None,
+        older_than: datetime | None = None,
+    ) -> int:
+        """Delete dead letters for good; answers how many."""
+        return int(
+            await self._database.value("select queen.purge_dead_letters($1, $2, $3, $4)", ids, queue, group, older_than)
+        )
+
+    # -- the books
+
+    async def ledger(self, queue: str | None = None) -> list[LedgerLine]:
+        """What became of everything pushed, per partition and group."""
+        rows = await self._database.rows(
+            "select * from queen.ledger where queue = coalesce($1, queue) order by queue, partition, group_name",
+            queue,
+        )
+        return [_struct(LedgerLine, row) for row in rows]
+
+    async def check_consistency(self) -> list[Finding]:
+        """Everything in the tables that should not be; nothing is the expected answer."""
+        return [_struct(Finding, row) for row in await self._database.rows("select * from queen.check_consistency()")]
+
+    async def resync_partition_lookup(self, queue: str | None = None) -> int:
+        """Recompute the ends of partitions from their segments; answers how many were wrong."""
+        return int(await self._database.value("select queen.resync_partition_lookup($1)", queue))
+
+    def _readable(self, kind: type[T], row: Any) -> T:
+        values = dict(row)
+        payload = values["payload"].encode()
+        if values.get("encrypted"):
+            with contextlib.suppress(EncryptionRequired):  # without the key it is shown as it is stored
+                payload = self._cipher.decrypt(payload)
+        return _struct(kind, {**values, "payload": payload})
+
+
+def _struct(kind: type[T], row: Mapping[str, Any]) -> T:
+    """The columns that a struct has a field for."""
+    names = kind.__struct_fields__  # type: ignore[attr-defined]
+    return kind(**{name: row[name] for name in names if name in row.keys()})  # noqa: SIM118 (a Record iterates over values)
+
+
+def _aware(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise InvalidTimestamp("the timestamp has no time zone")
+    return moment

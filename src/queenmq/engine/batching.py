@@ -1,0 +1,123 @@
+"""Natural batching: while calls are in flight, requests gather; when one returns, all that gathered goes out.
+
+There is no timer. An idle system answers at once, a busy one batches more the busier it is.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from queenmq.errors import Closed, QueenError, Refused
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Batcher(Generic[Item, Answer]):
+    """Turns single requests into batches for `run`, with at most `calls_max` batches in flight.
+
+    `run` answers every item, in order; an answer that is an exception is raised to its requester alone. A batch
+    that is refused as a whole is split in halves until the culprit stands alone. An answer whose requester has gone
+    is handed to `unclaimed`.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[list[Item]], Awaitable[Sequence[Answer | QueenError]]],
+        *,
+        calls_max: int,
+        weight: Callable[[Item], int] = lambda _: 1,
+        weight_max: int = 1_000,
+        unclaimed: Callable[[Answer], None] = lambda _: None,
+    ) -> None:
+        self.batches = 0  # for the metrics: requests / batches = round trips saved
+        self.requests = 0
+        self._run = run
+        self._calls_max = calls_max
+        self._weight = weight
+        self._weight_max = weight_max
+        self._unclaimed = unclaimed
+        self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def submit(self, item: Item) -> Answer:
+        """Hand in a request and wait for its answer."""
+        if self._closed:
+            raise Closed()
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        self.requests += 1
+        if len(self._running) < self._calls_max:
+            self._start()
+        return await future
+
+    async def close(self) -> None:
+        """Refuse new requests and finish what was accepted."""
+        self._closed = True
+        while self._running:
+            await asyncio.wait(self._running)
+
+    def _start(self) -> None:
+        task = asyncio.create_task(self._work())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _work(self) -> None:
+        # One turn of the loop lets requests that become ready together travel together.
+        await asyncio.sleep(0)
+        while batch := self._take():
+            if self._waiting and len(self._running) < self._calls_max:
+                self._start()
+            self.batches += 1
+            await self._serve(batch)
+
+    def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
+        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
+        weight = 0
+        while self._waiting:
+            item, future = self._waiting[0]
+            if not future.done():  # a requester that went away takes nothing
+                weight += self._weight(item)
+                if batch and weight > self._weight_max:
+                    break
+                batch.append((item, future))
+            self._waiting.popleft()
+        return batch
+
+    async def _serve(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        try:
+            answers = await self._run([item for item, _ in batch])
+        except Refused as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            middle = len(batch) // 2
+            await self._serve(batch[:middle])
+            await self._serve(batch[middle:])
+            return
+        except QueenError as error:
+            _fail(batch, error)
+            return
+        except Exception as error:
+            log.exception("a batch failed in an unforeseen way")
+            _fail(batch, QueenError(f"unforeseen failure: {error!r}"))
+            return
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():  # the requester went away meanwhile
+                if not isinstance(answer, QueenError):
+                    self._unclaimed(answer)
+            elif isinstance(answer, QueenError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+
+def _fail(batch: list[tuple[Item, asyncio.Future[Answer]]], error: QueenError) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

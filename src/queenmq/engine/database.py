@@ -1,0 +1,168 @@
+"""One place where PostgreSQL is called: the pool, time limits, retries, and errors in our own words.
+
+A call is one statement and so one transaction, always at READ COMMITTED: the functions are written for it. What
+another transaction made fail (deadlock, serialization failure) is repeated with growing pauses. When the
+connection is lost, nobody knows whether the call happened: calls that may safely happen twice say so and are
+repeated; for the others the caller gets `OutcomeUnknown` and finds out.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from queenmq.config import Settings
+from queenmq.errors import Closed, DatabaseUnavailable, InvalidArgument, QueenError, TimedOut, from_sqlstate
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = Any  # asyncpg.Connection and its proxies have no annotations
+
+PAUSE_SECONDS_MIN = 0.01
+PAUSE_SECONDS_MAX = 2.0
+CONNECT_SECONDS_MAX = 10.0
+
+END_BACKEND = """
+select pg_terminate_backend(pid) from pg_stat_activity
+ where pid = $1 and application_name = 'queen' and usename = current_user and pid <> pg_backend_pid()
+"""
+
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InterfaceError,
+    OSError,
+    TimeoutError,
+)
+CONFLICT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+class OutcomeUnknown(DatabaseUnavailable):
+    """The connection was lost during the call; it may or may not have happened."""
+
+    backend: int = 0  # the process that worked on it, which may be at it still
+
+
+class Database:
+    """A pool of connections and the way to call through it."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self.dsn = dsn
+        self.calls = 0  # database calls made, for the metrics
+        self._settings = settings
+        self._pool: Any = None
+
+    async def open(self) -> None:
+        """Connect; raises DatabaseUnavailable when PostgreSQL cannot be reached."""
+        try:
+            self._pool = await asyncpg.create_pool(
+                self.dsn,
+                min_size=1,
+                max_size=self._settings.pool_size_max,
+                max_inactive_connection_lifetime=300,
+                timeout=CONNECT_SECONDS_MAX,
+                reset=_keep_session,
+                server_settings=session_settings(self._settings),
+            )
+        except LOST as error:
+            raise DatabaseUnavailable(f"PostgreSQL cannot be reached: {error}") from error
+
+    async def close(self) -> None:
+        """Let running calls finish and disconnect."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    async def connect(self) -> Connection:
+        """A connection of one's own, outside the pool; the caller closes it."""
+        return await asyncpg.connect(
+            self.dsn, timeout=CONNECT_SECONDS_MAX, server_settings=session_settings(self._settings)
+        )
+
+    async def rows(self, query: str, *arguments: object, repeatable: bool = True) -> list[Any]:
+        """Call and answer all rows."""
+        return await self._call(lambda c: c.fetch(query, *arguments), repeatable)
+
+    async def row(self, query: str, *arguments: object, repeatable: bool = True) -> Any:
+        """Call and answer the only row, or None."""
+        return await self._call(lambda c: c.fetchrow(query, *arguments), repeatable)
+
+    async def value(self, query: str, *arguments: object, repeatable: bool = True) -> Any:
+        """Call and answer one value."""
+        return await self._call(lambda c: c.fetchval(query, *arguments), repeatable)
+
+    async def end_backend(self, backend: int) -> None:
+        """Make sure that the process behind a lost connection has ended: then its outcome is decided."""
+        attempt = 0
+        while await self.value(END_BACKEND, backend):
+            attempt += 1
+            await asyncio.sleep(pause_seconds(attempt))
+
+    async def _call(self, run: Callable[[Connection], Awaitable[T]], repeatable: bool) -> T:  # noqa: FBT001 (ours alone)
+        attempt = 0
+        while True:
+            backend = 0
+            try:
+                async with self._pool.acquire() as connection:
+                    backend = connection.get_server_pid()
+                    self.calls += 1
+                    return await run(connection)
+            except CONFLICT as error:
+                failure: QueenError = TimedOut(f"PostgreSQL could not untangle this from other work: {error}")
+                cause: Exception = error
+            except LOST as error:
+                if self._pool.is_closing():
+                    raise Closed() from error
+                failure = DatabaseUnavailable(f"PostgreSQL is away: {error}")
+                if backend and not repeatable:
+                    unknown = OutcomeUnknown(f"PostgreSQL went away during the call: {error}")
+                    unknown.backend = backend
+                    raise unknown from error
+                cause = error
+            except asyncpg.PostgresError as error:
+                raise translate(error) from error
+            except asyncpg.exceptions.DataError as error:
+                raise InvalidArgument(str(error)) from error
+            attempt += 1
+            if attempt > self._settings.retry_attempts_max:
+                raise failure from cause
+            log.warning("database call repeated", extra={"attempt": attempt, "cause": repr(cause)})
+            await asyncio.sleep(pause_seconds(attempt))
+
+
+def translate(error: asyncpg.PostgresError) -> QueenError:
+    """Their error in our words."""
+    if isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError):
+        return TimedOut(f"PostgreSQL gave up: {error}")
+    ours = from_sqlstate(error.sqlstate, str(error), error.detail)
+    return ours or QueenError(f"PostgreSQL refused the call: {error} ({error.sqlstate})")
+
+
+def pause_seconds(attempt: int) -> float:
+    """Exponential, capped, with jitter, so that many callers do not come back at once."""
+    longest: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN * 2**attempt)
+    return longest * random.uniform(0.5, 1.0)
+
+
+def session_settings(settings: Settings) -> dict[str, str]:
+    """What every connection of ours is told."""
+    return {
+        "application_name": "queen",
+        "default_transaction_isolation": "read committed",
+        "statement_timeout": str(settings.statement_timeout_ms),
+        "lock_timeout": str(settings.lock_timeout_ms),
+        "idle_in_transaction_session_timeout": str(settings.statement_timeout_ms),
+        "jit": "off",
+        "search_path": "pg_catalog",
+        "timezone": "UTC",
+    }
+
+
+async def _keep_session(_connection: Connection) -> None:
+    """Our calls leave nothing behind in a session, so nothing needs resetting between them."""

@@ -1,0 +1,147 @@
+"""The queue as a library: everything a broker, an SDK or a test does with Queen goes through an Engine."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+from time import monotonic
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from queenmq.config import Settings
+from queenmq.engine.ack import Acker
+from queenmq.engine.administration import Administration
+from queenmq.engine.crypto import Cipher
+from queenmq.engine.database import Database
+from queenmq.engine.migrate import migrate
+from queenmq.engine.pop import Popped, Popper
+from queenmq.engine.push import Pusher
+from queenmq.engine.segments import SegmentCache
+from queenmq.engine.transaction import Transactor
+from queenmq.engine.upkeep import Leader
+from queenmq.engine.waiting import Bell, Waiting
+from queenmq.errors import Closed, InvalidArgument, QueenError
+from queenmq.model import Ack, Acked, Outgoing, PopRequest, Pushed
+
+log = logging.getLogger(__name__)
+
+WAIT_SECONDS_MAX = 3_600.0
+REFRESH_SECONDS = 10.0  # how long a queue's changed settings may go unnoticed by a pusher
+NOTHING = Popped((), ())
+
+
+class Engine:
+    """Push, pop, ack and wait on one PostgreSQL database.
+
+    async with Engine("postgresql://…") as engine:
+        await engine.push([Outgoing("orders", b'{"id": 7}')])
+        popped = await engine.pop(PopRequest(queue="orders"), wait_seconds=30)
+        await engine.ack([Ack.of(message) for message in popped.messages])
+    """
+
+    def __init__(self, dsn: str, settings: Settings | None = None) -> None:
+        settings = settings or Settings()
+        self.database = Database(dsn, settings)
+        self._settings = settings
+        cipher = Cipher(settings.key_ring())
+        self.segments = SegmentCache(settings.segment_cache_bytes_max)
+        self.waiting = Waiting(self.database, settings)
+        self._bell = Bell(self.database, settings, self.waiting)
+        self.admin = Administration(self.database, cipher, self._bell)
+        self.pusher = Pusher(self.database, settings, cipher, self.segments, self._bell)
+        self.popper = Popper(self.database, settings, cipher, self.segments)
+        self.acker = Acker(self.database, settings, self._bell)
+        self._transactor = Transactor(self.database, self.pusher, self._bell)
+        self.leader = Leader(self.database, settings, self._bell)
+        self._background: list[asyncio.Task[None]] = []
+        self._closing = False
+
+    async def open(self) -> None:
+        """Connect, bring the schema up to date, start the background work."""
+        await self.database.open()
+        connection = await self.database.connect()
+        try:
+            await migrate(connection)
+        finally:
+            await connection.close()
+        work = [self.waiting.watch(), self._bell.listen(), self._refresh()]
+        if self._settings.upkeep:
+            work.append(self.leader.run())
+        self._background = [asyncio.create_task(each) for each in work]
+
+    async def close(self) -> None:
+        """Finish what was accepted, send parked polls home, stop the background work, disconnect."""
+        self._closing = True
+        self.waiting.send_home()
+        for part in (self.pusher.batcher, self.popper, self.acker.batcher, self.acker.renewals):
+            await part.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self.database.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def push(self, messages: Sequence[Outgoing]) -> list[Pushed]:
+        """Append messages to their partitions, all or none; answers in their order."""
+        return await self.pusher.push(messages)
+
+    async def pop(self, request: PopRequest, wait_seconds: float = 0.0) -> Popped:
+        """Lease what is ready; with `wait_seconds`, wait that long for something to become ready."""
+        if not 0 <= wait_seconds <= WAIT_SECONDS_MAX:
+            raise InvalidArgument(f"a poll waits between 0 and {WAIT_SECONDS_MAX:.0f} seconds")
+        self.popper.check(request)
+        if not wait_seconds:
+            return await self.popper.pop(request)
+        return await self._poll(request, monotonic() + wait_seconds)
+
+    async def _poll(self, request: PopRequest, deadline: float) -> Popped:
+        with self.waiting.poll(request.kind) as kind:
+            while True:
+                rings = kind.rings
+                popped = await self.popper.pop(request)
+                if popped.messages:
+                    return popped
+                if self._closing or not await self.waiting.park(kind, rings, deadline):
+                    return NOTHING
+
+    async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
+        """Say what became of leased messages; every ack gets its own answer, in order."""
+        return await self.acker.ack(acks)
+
+    async def renew(self, lease_id: UUID, seconds: float | None = None) -> datetime:
+        """Keep a lease for longer; answers when it now expires. Raises LeaseGone."""
+        expires_at: datetime = await self.acker.renew(lease_id, seconds)
+        return expires_at
+
+    async def release(self, lease_id: UUID) -> bool:
+        """Give a lease back untouched, as if the pop had not happened."""
+        return bool(await self.database.value("select queen.release_lease($1)", [lease_id]))
+
+    async def transaction(
+        self,
+        acks: Sequence[Ack] = (),
+        messages: Sequence[Outgoing] = (),
+        required_leases: Sequence[UUID] = (),
+    ) -> list[Pushed]:
+        """Acknowledge and push together, all or nothing. Raises LeaseGone, NotInLease and what push raises."""
+        if self._closing:
+            raise Closed()
+        if not acks and not messages:
+            raise InvalidArgument("a transaction needs an ack or a message")
+        return await self._transactor.run(acks, messages, required_leases)
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            with contextlib.suppress(QueenError):  # the next push will say it better
+                await self.pusher.partitions.refresh()

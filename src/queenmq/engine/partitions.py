@@ -1,0 +1,100 @@
+"""Names to ids: partitions never change theirs, so they are looked up once."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import timedelta
+
+from queenmq.engine.database import Database
+from queenmq.errors import InvalidName
+
+PARTITIONS_MAX = 1_000_000  # names remembered; more are looked up again
+NAME_CHARACTERS_MAX = 255
+
+ENSURE = "select * from queen.ensure_partitions($1, $2)"
+QUEUES = "select id, encryption_enabled, dedup_window_seconds from queen.queues where id = any ($1)"
+
+Name = tuple[str, str]  # queue, partition
+
+
+class QueueInfo:
+    """What a pusher needs to know of a queue; refreshed now and then."""
+
+    __slots__ = ("dedup_window", "encrypted", "id", "name")
+
+    def __init__(self, id: int, name: str) -> None:
+        self.id = id
+        self.name = name
+        self.encrypted = False
+        self.dedup_window = timedelta(0)
+
+
+class PartitionInfo:
+    """A partition's identity, and an offset its log had reached when we last looked."""
+
+    __slots__ = ("id", "queue", "seen_offset")
+
+    def __init__(self, id: int, queue: QueueInfo, seen_offset: int) -> None:
+        self.id = id
+        self.queue = queue
+        self.seen_offset = seen_offset
+
+
+class Partitions:
+    """The partitions this process has pushed to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: OrderedDict[Name, PartitionInfo] = OrderedDict()
+        self._queues: dict[int, QueueInfo] = {}
+
+    def get(self, name: Name) -> PartitionInfo | None:
+        """A partition that is known already."""
+        return self._known.get(name)
+
+    async def resolve(self, names: Iterable[Name]) -> set[str]:
+        """Look up, and create, what is not known; answers the queues in which something was looked up."""
+        missing = sorted({name for name in names if name not in self._known})
+        if not missing:
+            return set()
+        queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
+        for row in await self._database.rows(ENSURE, queues, partitions):
+            name = missing[row["item"] - 1]
+            queue = self._queues.setdefault(row["queue_id"], QueueInfo(row["queue_id"], name[0]))
+            _update(queue, row)
+            self._known[name] = PartitionInfo(row["partition_id"], queue, row["next_offset"])
+        while len(self._known) > PARTITIONS_MAX:
+            self._known.popitem(last=False)
+        return set(queues)
+
+    async def refresh(self) -> None:
+        """Read the settings of the known queues again; forget those that are gone."""
+        rows = {row["id"]: row for row in await self._database.rows(QUEUES, list(self._queues))}
+        for queue in list(self._queues.values()):
+            if queue.id in rows:
+                _update(queue, rows[queue.id])
+            else:
+                self.forget(queue.name)
+
+    def forget(self, queue: str) -> None:
+        """Look up a queue's partitions again when they are next needed."""
+        for name in [name for name in self._known if name[0] == queue]:
+            self._queues.pop(self._known.pop(name).queue.id, None)
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse here what queen.check_name would refuse, before it travels with others."""
+    if not name or len(name) > NAME_CHARACTERS_MAX or any(c < " " or c == "\x7f" for c in name):
+        raise InvalidName(f"the {what} name must have 1 to {NAME_CHARACTERS_MAX} characters and no control characters")
+    _check_encodable(name, what)
+
+
+def _check_encodable(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidName(f"the {what} name cannot be written in UTF-8") from None
+
+
+def _update(queue: QueueInfo, row: object) -> None:
+    queue.encrypted = row["encryption_enabled"]  # type: ignore[index]
+    queue.dedup_window = timedelta(seconds=row["dedup_window_seconds"])  # type: ignore[index]

@@ -1,0 +1,232 @@
+"""Pop: requests that gather become one call; payloads come from the cache, or in one more call.
+
+The database hands out offset ranges; segments never change, so what they hold can be read from memory.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any
+from uuid import UUID, uuid4
+
+import msgspec
+from msgspec import Struct
+
+from queenmq.config import Settings
+from queenmq.engine.batching import Batcher
+from queenmq.engine.crypto import Cipher
+from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.partitions import check_name
+from queenmq.engine.segments import Segment, SegmentCache
+from queenmq.errors import InvalidArgument, InvalidTimestamp, QueenError
+from queenmq.model import QUEUE_MODE, Lease, Message, PopKind, PopRequest
+
+PARTITIONS_MAX = 1_000  # in one pop
+REQUESTS_MAX = 500  # in one call
+FULL_SCAN_SECONDS = 1.0  # how often a pop looks at all ready partitions, however old
+
+POP = """
+select * from queen.pop_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, p_lookback => $14)
+"""
+RELEASE = "select queen.release_lease($1)"
+FETCH = "select * from queen.fetch_segments($1, $2, $3)"
+
+Range = tuple[int, int, int]  # partition id, from, to
+
+
+class Popped(Struct, frozen=True):
+    """What a pop brought: leases, and their messages in order."""
+
+    leases: Sequence[Lease]
+    messages: Sequence[Message]
+
+
+class ReadySince:
+    """Where ready partitions of a kind begin (see ready_since of queen.pop_batch)."""
+
+    __slots__ = ("looked_at", "since")
+
+    def __init__(self) -> None:
+        self.since: datetime | None = None
+        self.looked_at = monotonic()
+
+
+class Popper:
+    """Leases partitions for consumers and brings their messages."""
+
+    def __init__(self, database: Database, settings: Settings, cipher: Cipher, cache: SegmentCache) -> None:
+        self._database = database
+        self._settings = settings
+        self._cipher = cipher
+        self._cache = cache
+        self._ready: dict[PopKind, ReadySince] = {}
+        self._lookback = timedelta(milliseconds=2 * settings.poll_interval_max_ms)
+        self.batcher = Batcher(
+            self._pop_all,
+            calls_max=settings.pop_calls_max,
+            weight_max=REQUESTS_MAX if settings.pop_batching else 1,
+            unclaimed=self._give_back,
+        )
+        self._returns: set[asyncio.Task[Any]] = set()
+
+    async def pop(self, request: PopRequest) -> Popped:
+        """Lease what is ready for this request; nothing ready is an answer too."""
+        return await self.batcher.submit(request)
+
+    def _give_back(self, popped: Popped) -> None:
+        """Nobody is there to take it: end the lease, as if the pop had not happened."""
+        if popped.leases and popped.leases[0].id is not None:
+            task = asyncio.create_task(self._database.value(RELEASE, [popped.leases[0].id]))
+            self._returns.add(task)
+            task.add_done_callback(self._returns.discard)
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        await self.batcher.close()
+        await asyncio.gather(*self._returns, return_exceptions=True)
+
+    def check(self, request: PopRequest) -> None:
+        """Refuse what cannot be popped before it meets other requests."""
+        if request.queue is None and request.namespace is None and request.task is None:
+            raise InvalidArgument("name a queue, a namespace or a task to pop from")
+        if request.partition is not None and request.queue is None:
+            raise InvalidArgument("a partition belongs to a queue: name it too")
+        for name, what in (
+            (request.queue, "queue"),
+            (request.partition, "partition"),
+            (request.namespace, "namespace"),
+            (request.task, "task"),
+            (request.group, "group"),
+        ):
+            if name is not None:
+                check_name(name, what)
+        if not 1 <= request.batch <= self._settings.batch_messages_max:
+            raise InvalidArgument(f"batch must be between 1 and {self._settings.batch_messages_max}")
+        if not 1 <= request.max_partitions <= PARTITIONS_MAX:
+            raise InvalidArgument(f"max partitions must be between 1 and {PARTITIONS_MAX}")
+        if request.lease_seconds is not None and not 0 < request.lease_seconds <= 604_800:
+            raise InvalidArgument("lease seconds must be more than 0 and at most 604800")
+        if request.subscription_mode == "timestamp" and request.subscription_from is None:
+            raise InvalidTimestamp("subscription mode timestamp needs a timestamp")
+        if request.subscription_from is not None and request.subscription_from.tzinfo is None:
+            raise InvalidTimestamp("the subscription timestamp has no time zone")
+
+    async def _pop_all(self, requests: list[PopRequest]) -> list[Popped | QueenError]:
+        lease_ids = [uuid4() for _ in requests]
+        rows = await self._claim(requests, lease_ids)
+        segments = await self._segments([(row["partition_id"], row["from_offset"], row["to_offset"]) for row in rows])
+        answers: list[tuple[list[Lease], list[Message]]] = [([], []) for _ in requests]
+        for row in rows:
+            request = requests[row["request"] - 1]
+            self._note_ready(request.kind, row["ready_since"])
+            leases, messages = answers[row["request"] - 1]
+            lease = Lease(
+                row["lease_id"],
+                request.group,
+                row["group_id"],
+                row["queue_name"],
+                row["partition_name"],
+                row["partition_id"],
+                row["expires_at"],
+            )
+            leases.append(lease)
+            messages += _messages(lease, row, segments[row["partition_id"], row["from_offset"]])
+        return [Popped(*answer) for answer in answers]
+
+    async def _claim(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
+        while True:
+            try:
+                return await self._database.rows(POP, *self._arguments(requests, lease_ids), repeatable=False)
+            except OutcomeUnknown as lost:
+                await self._database.end_backend(lost.backend)
+                await self._database.value(RELEASE, lease_ids)
+
+    def _arguments(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
+        return [
+            [request.queue for request in requests],
+            [request.partition for request in requests],
+            [request.namespace for request in requests],
+            [request.task for request in requests],
+            [request.group for request in requests],
+            [request.batch for request in requests],
+            [request.max_partitions for request in requests],
+            [request.lease_seconds for request in requests],
+            [request.auto_ack for request in requests],
+            lease_ids,
+            [self._mode(request) for request in requests],
+            [request.subscription_from for request in requests],
+            [self._ready_since(request.kind) for request in requests],
+            self._lookback,
+        ]
+
+    def _mode(self, request: PopRequest) -> str:
+        """How a new group would start; plain queue mode reads everything."""
+        if request.subscription_mode is not None:
+            return request.subscription_mode
+        if request.subscription_from is not None:
+            return "timestamp"
+        return "all" if request.group == QUEUE_MODE else self._settings.default_subscription_mode
+
+    def _ready_since(self, kind: PopKind) -> datetime | None:
+        """Where to begin looking; from time to time, at the very beginning."""
+        known = self._ready.get(kind)
+        if known is None or monotonic() - known.looked_at >= FULL_SCAN_SECONDS:
+            self._ready[kind] = ReadySince()
+            return None
+        return known.since
+
+    def _note_ready(self, kind: PopKind, since: datetime) -> None:
+        known = self._ready.get(kind)
+        if known is not None:
+            known.since = since
+
+    async def _segments(self, ranges: list[Range]) -> dict[tuple[int, int], list[Segment]]:
+        """The segments behind the ranges, by partition and start; what is not in memory comes in one call."""
+        found: dict[tuple[int, int], list[Segment]] = {}
+        missing: list[Range] = []
+        for partition_id, start, end in ranges:
+            segments = self._cache.covering(partition_id, start, end)
+            if segments is None:
+                missing.append((partition_id, start, end))
+            else:
+                found[partition_id, start] = segments
+        if missing:
+            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)))
+            fetched: dict[int, list[Segment]] = {}
+            for row in rows:
+                segment = Segment.of_row(row, self._cipher)
+                fetched.setdefault(segment.partition_id, []).append(segment)
+                self._cache.put(segment)
+            for partition_id, start, _ in missing:
+                found[partition_id, start] = fetched.get(partition_id, [])
+        return found
+
+
+def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Message]:
+    """The messages of a claimed range, without those that are done already."""
+    start, end = row["from_offset"], row["to_offset"]
+    done = {offset for each in row["done"] for offset in range(max(start, each.lower), min(end, each.upper or end))}
+    retries: dict[str, int] = msgspec.json.decode(row["retries"]) if row["retries"] else {}
+    expiries = row["expiries"]
+    messages: list[Message] = []
+    for segment in segments:
+        first = segment.first_offset
+        ids, traces = segment.transaction_ids, segment.trace_ids
+        for offset in range(max(start, first), min(end, segment.end)):
+            if done and offset in done:
+                continue
+            place = offset - first
+            messages.append(
+                Message(
+                    lease,
+                    offset,
+                    segment.created_at,
+                    segment.payloads[place],
+                    ids[place] if ids else None,
+                    traces[place] if traces else None,
+                    segment.producer,
+                    expiries + retries.get(str(offset), 0) if retries else expiries,
+                )
+            )
+    return messages

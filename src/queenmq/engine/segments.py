@@ -1,0 +1,122 @@
+"""Segments in memory: cut once, kept while they are likely to be read again.
+
+A segment never changes after it was written, so it can be kept as long as there is room. Whoever pushed it puts it
+here; five groups reading one stream read the table once; a consumer that takes one message at a time from a
+segment of a thousand reads it once.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+from queenmq.engine.crypto import Cipher
+
+_payloads = msgspec.json.Decoder(list[Raw])
+_texts = msgspec.json.Decoder(list[str | None])
+_uuids = msgspec.json.Decoder(list[UUID | None])
+
+OVERHEAD_BYTES = 200  # of a segment
+MESSAGE_OVERHEAD_BYTES = 100  # of a message in it
+
+
+def cut(payloads: bytes) -> list[Raw]:
+    """The elements of a JSON array, unread."""
+    return _payloads.decode(payloads)
+
+
+class Segment(Struct):
+    """The messages of one flush to one partition, cut."""
+
+    partition_id: int
+    first_offset: int
+    created_at: datetime
+    payloads: Sequence[Raw]
+    transaction_ids: Sequence[str | None] | None
+    trace_ids: Sequence[UUID | None] | None
+    producer: str | None
+    bytes: int
+
+    @property
+    def end(self) -> int:
+        """The offset after its last message."""
+        return self.first_offset + len(self.payloads)
+
+    @classmethod
+    def of_row(cls, row: Any, cipher: Cipher) -> "Segment":
+        """A segment as queen.fetch_segments answers it."""
+        payloads = cut(row["payloads"])
+        if row["encrypted"]:
+            payloads = [Raw(cipher.decrypt(bytes(payload))) for payload in payloads]
+        ids, traces = row["transaction_ids"], row["trace_ids"]
+        return cls(
+            row["partition_id"],
+            row["first_offset"],
+            row["created_at"],
+            payloads,
+            _texts.decode(ids) if ids else None,
+            _uuids.decode(traces) if traces else None,
+            row["producer"],
+            len(row["payloads"]) + len(ids or ""),
+        )
+
+
+class SegmentCache:
+    """The most recently used segments, up to a number of bytes."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.hits = 0
+        self.misses = 0
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._segments: OrderedDict[tuple[int, int], Segment] = OrderedDict()
+        self._starts: dict[int, list[int]] = {}  # partition id -> first offsets, ascending
+
+    def put(self, segment: Segment) -> None:
+        """Keep a segment, at the cost of the least recently used ones."""
+        key = (segment.partition_id, segment.first_offset)
+        if key in self._segments or _cost(segment) > self._bytes_max:
+            return
+        self._segments[key] = segment
+        self._bytes += _cost(segment)
+        insort(self._starts.setdefault(segment.partition_id, []), segment.first_offset)
+        while self._bytes > self._bytes_max:
+            self._evict()
+
+    def covering(self, partition_id: int, start: int, end: int) -> list[Segment] | None:
+        """The segments that hold all messages of a range, in order; None if one is missing."""
+        found: list[Segment] = []
+        starts = self._starts.get(partition_id, [])
+        place = bisect_right(starts, start) - 1
+        while start < end:
+            if place < 0 or place >= len(starts):
+                self.misses += 1
+                return None
+            key = (partition_id, starts[place])
+            segment = self._segments[key]
+            if not segment.first_offset <= start < segment.end:
+                self.misses += 1
+                return None
+            self._segments.move_to_end(key)
+            found.append(segment)
+            start = segment.end
+            place += 1
+        self.hits += 1
+        return found
+
+    def _evict(self) -> None:
+        (partition_id, first_offset), segment = self._segments.popitem(last=False)
+        self._bytes -= _cost(segment)
+        starts = self._starts[partition_id]
+        del starts[bisect_left(starts, first_offset)]
+        if not starts:
+            del self._starts[partition_id]
+
+
+def _cost(segment: Segment) -> int:
+    return segment.bytes + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * len(segment.payloads)

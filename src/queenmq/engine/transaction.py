@@ -1,0 +1,72 @@
+"""Acks and pushes that happen together or not at all."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from queenmq.engine import ack
+from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.push import ATTEMPTS_MAX, Flush, Pusher, PushRequest
+from queenmq.engine.waiting import Bell
+from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound
+from queenmq.model import Ack, Outgoing, Pushed
+
+TRANSACT = """
+select * from queen.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+                             $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+"""
+QUEUES = """
+select distinct q.name from queen.partitions p join queen.queues q on q.id = p.queue_id where p.id = any ($1)
+"""
+
+
+class Transactor:
+    """Runs transactions, one call each."""
+
+    def __init__(self, database: Database, pusher: Pusher, bell: Bell) -> None:
+        self._database = database
+        self._pusher = pusher
+        self._bell = bell
+
+    async def run(
+        self, acks: Sequence[Ack], messages: Sequence[Outgoing], required_leases: Sequence[UUID] = ()
+    ) -> list[Pushed]:
+        """Acknowledge and push, all or nothing; answers for the messages, in order."""
+        ack.check(acks)
+        requests = [self._pusher.check(messages)] if messages else []
+        for attempt in range(ATTEMPTS_MAX):
+            flush = await self._pusher.prepare(requests)
+            try:
+                row = await self._call(acks, flush, required_leases)
+                if row["first_offsets"] is None and flush.drafts:
+                    self._pusher.learn(flush, row)
+                    continue
+                return await self._done(acks, requests, flush, row)
+            except (PartitionNotFound, EncryptionRequired):
+                if attempt:
+                    raise
+                for queue in {message.queue for message in messages}:
+                    self._pusher.partitions.forget(queue)
+            finally:
+                self._pusher.finish(flush)
+        raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
+
+    async def _done(self, acks: Sequence[Ack], requests: list[PushRequest], flush: Flush, row: Any) -> list[Pushed]:
+        if acks:
+            for queue in await self._database.rows(QUEUES, list({each.partition_id for each in acks})):
+                self._bell.ring(queue["name"])
+        if not requests:
+            return []
+        [answer] = self._pusher.answers(requests, flush, row if flush.drafts else None)
+        return answer
+
+    async def _call(self, acks: Sequence[Ack], flush: Flush, required_leases: Sequence[UUID]) -> Any:
+        arguments = [*ack.arguments(ack.gather(acks)), list(required_leases), *self._pusher.arguments(flush)]
+        while True:
+            try:
+                return await self._database.row(TRANSACT, *arguments, repeatable=False)
+            except OutcomeUnknown as lost:
+                if not flush.drafts:
+                    raise  # nothing in the log could tell whether the acks happened
+                if row := await self._pusher.outcome(flush, lost):
+                    return row

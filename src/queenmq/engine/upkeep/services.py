@@ -1,0 +1,105 @@
+"""The services: each is a name and what it asks of the database."""
+
+from typing import Any
+
+from queenmq.config import Settings
+from queenmq.engine.database import Database
+from queenmq.engine.upkeep.service import Service
+
+GROUP_CHUNK = 10_000  # partitions that a new group is walked up in one round
+GROUP_PAUSE_SECONDS = 2.0
+
+QUEUES_WITH_RETENTION = """
+select id from queen.queues
+ where retention_enabled and (retention_seconds > 0 or completed_retention_seconds > 0) order by id
+"""
+INCOMPLETE_GROUP = "select id from queen.queue_groups where queue_wide and not complete order by id limit 1"
+
+
+class Retention(Service):
+    """Deletes what the queues' settings no longer keep."""
+
+    name = "retention"
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        super().__init__(database, settings.retention_interval_seconds)
+        self._limit = settings.upkeep_batch
+
+    async def run_once(self) -> bool:
+        """Walk every queue that has a limit, in bounded steps."""
+        for row in await self.database.rows(QUEUES_WITH_RETENTION):
+            await self._walk(row["id"])
+        return False
+
+    async def _walk(self, queue_id: int) -> None:
+        cursor: Any = None
+        while True:
+            step = await self.database.row("select * from queen.retain($1, $2, $3)", queue_id, cursor, self._limit)
+            if step["done"]:
+                return
+            cursor = step["cursor"]
+
+
+class IdlePartitions(Service):
+    """Removes partitions that nobody has written for long and that hold nothing."""
+
+    name = "idle partitions"
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        super().__init__(database, settings.retention_interval_seconds)
+        self._idle_seconds = settings.idle_partition_seconds
+        self._limit = settings.upkeep_batch
+
+    async def run_once(self) -> bool:
+        """Remove up to a batch of them."""
+        if not self._idle_seconds:
+            return False
+        removed: int = await self.database.value(
+            "select queen.remove_idle_partitions($1, $2)", self._idle_seconds, self._limit
+        )
+        return removed >= self._limit
+
+
+class Ticks(Service):
+    """Marks positions in the order of commits."""
+
+    name = "ticks"
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        super().__init__(database, settings.tick_interval_seconds)
+
+    async def run_once(self) -> bool:
+        """Take a tick, if anything was written since the last."""
+        await self.database.value("select queen.take_tick()")
+        return False
+
+
+class Stats(Service):
+    """Writes the totals of every queue, minute by minute."""
+
+    name = "stats"
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        super().__init__(database, settings.stats_interval_seconds)
+
+    async def run_once(self) -> bool:
+        """Write this minute's row of every queue."""
+        await self.database.value("select queen.collect_stats()")
+        return False
+
+
+class NewGroups(Service):
+    """Walks new groups up the partitions of their queues, so that pops need not."""
+
+    name = "new groups"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, GROUP_PAUSE_SECONDS)
+
+    async def run_once(self) -> bool:
+        """Walk one incomplete group a chunk further."""
+        group_id = await self.database.value(INCOMPLETE_GROUP)
+        if group_id is None:
+            return False
+        await self.database.value("select queen.extend_group($1, $2)", group_id, GROUP_CHUNK)
+        return True

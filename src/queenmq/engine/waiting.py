@@ -1,0 +1,225 @@
+"""Long polls: parked here, woken when there may be something for them.
+
+What wakes: a push, or a lease that ended with more to read, in this process at once (`Bell.ring`) and in others
+through NOTIFY; the end of a lease, a delay or a retry pause, by a timer; and, should all of that fail, a poll
+with growing pauses that asks for all parked polls in one call. One ring wakes as many polls as there are
+partitions to take, not the herd.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Iterator
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from queenmq.config import Settings
+from queenmq.engine.database import LOST, Connection, Database
+from queenmq.errors import Busy, QueenError
+from queenmq.model import PopKind
+
+log = logging.getLogger(__name__)
+
+CHANNEL = "queen_wake"
+NOTIFICATION_BYTES_MAX = 7_900  # PostgreSQL allows 8,000
+RECONNECT_SECONDS = 1.0
+FALLBACK_POLLS_MAX = 16  # woken at once by the fallback poll, which cannot tell how much there is
+EVERY_QUEUE = "*"
+
+PENDING = "select * from queen.has_pending_messages($1, $2, $3, $4, $5)"
+
+
+class Kind:
+    """The polls of one kind: how many there are, how often it rang for them, and those that are parked."""
+
+    __slots__ = ("parked", "polls", "rings")
+
+    def __init__(self) -> None:
+        self.polls = 0
+        self.rings = 0
+        self.parked: deque[asyncio.Future[None]] = deque()
+
+    def wake(self, count: int) -> None:
+        """Wake the polls that have waited longest."""
+        self.rings += 1
+        while self.parked and count > 0:
+            future = self.parked.popleft()
+            if not future.done():
+                future.set_result(None)
+                count -= 1
+
+
+class Waiting:
+    """All long polls of this process."""
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        self.parked = 0
+        self.checks_hit = 0  # fallback polls that found something, and that did not
+        self.checks_missed = 0
+        self._database = database
+        self._settings = settings
+        self._kinds: dict[PopKind, Kind] = {}
+        self._new_kind = asyncio.Event()
+
+    @contextlib.contextmanager
+    def poll(self, kind: PopKind) -> Iterator[Kind]:
+        """A poll lasts from before its first look to its answer, so that no ring in between is missed."""
+        entry = self._kinds.get(kind)
+        if entry is None:
+            entry = self._kinds[kind] = Kind()
+        entry.polls += 1
+        try:
+            yield entry
+        finally:
+            entry.polls -= 1
+            if entry.polls == 0:
+                del self._kinds[kind]
+
+    async def park(self, entry: Kind, rings: int, deadline: float) -> bool:
+        """Wait until there may be something; False when the deadline has come.
+
+        `rings` is how often it had rung before the caller looked: if it rang since, the caller looks again.
+        """
+        seconds = deadline - monotonic()
+        if seconds <= 0:
+            return False
+        if entry.rings != rings:
+            return True
+        if self.parked >= self._settings.waiters_max:
+            raise Busy(f"{self.parked} polls are waiting already")
+        if not entry.parked:
+            self._new_kind.set()
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry.parked.append(future)
+        self.parked += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await future
+            return True
+        except TimeoutError:
+            return False
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled():
+                entry.wake(1)  # woken, but going away: the wake-up is passed on
+            raise
+        finally:
+            self.parked -= 1
+            with contextlib.suppress(ValueError):
+                entry.parked.remove(future)
+
+    def ring(self, queue: str, count: int = 1) -> None:
+        """Something may be ready in a queue; wake up to `count` polls of every kind that could take it."""
+        for kind, entry in self._kinds.items():
+            if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
+                entry.wake(count)
+
+    def send_home(self) -> None:
+        """Wake every poll, for the last time."""
+        for entry in self._kinds.values():
+            entry.wake(len(entry.parked))
+
+    async def watch(self) -> None:
+        """The fallback poll, for ever."""
+        pause = self._settings.poll_interval_min_ms / 1000
+        while True:
+            if await self._first_of(pause):
+                pause = self._settings.poll_interval_min_ms / 1000
+                await asyncio.sleep(pause)  # kinds that come together are asked for together
+            due = await self._check()
+            pause = min(pause * 2, self._settings.poll_interval_max_ms / 1000, due)
+
+    async def _first_of(self, seconds: float) -> bool:
+        """True when a new kind was parked, False when the time is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._new_kind.wait()
+            self._new_kind.clear()
+            return True
+        except TimeoutError:
+            return False
+
+    async def _check(self) -> float:
+        """Wake kinds that have something; answers the seconds until the next one will have."""
+        kinds = [kind for kind, entry in self._kinds.items() if entry.parked]
+        if not kinds:
+            return float("inf")
+        if not self._settings.pending_check:
+            for kind in kinds:
+                self._kinds[kind].wake(FALLBACK_POLLS_MAX)
+            return float("inf")
+        try:
+            rows = await self._database.rows(PENDING, *map(list, zip(*kinds, strict=True)))
+        except QueenError as error:
+            log.warning("the fallback poll failed", extra={"cause": repr(error)})
+            return float("inf")
+        due = float("inf")
+        for row in rows:
+            entry = self._kinds.get(kinds[row["item"] - 1])
+            if row["pending"]:
+                self.checks_hit += 1
+                due = self._settings.poll_interval_min_ms / 1000
+                if entry is not None:
+                    entry.wake(FALLBACK_POLLS_MAX)
+            else:
+                self.checks_missed += 1
+                if row["next_ready_seconds"] is not None:
+                    due = min(due, row["next_ready_seconds"] + 0.001)
+        return due
+
+
+class Bell:
+    """Rings here at once and, coalesced, in all other processes on the same database."""
+
+    def __init__(self, database: Database, settings: Settings, waiting: Waiting) -> None:
+        self._database = database
+        self._interval = settings.notify_interval_ms / 1000
+        self._waiting = waiting
+        self._unsent: dict[str, int] = {}
+        self._something = asyncio.Event()
+
+    def ring(self, queue: str, count: int = 1) -> None:
+        """Something may be ready in a queue."""
+        self._waiting.ring(queue, count)
+        self._unsent[queue] = self._unsent.get(queue, 0) + count
+        self._something.set()
+
+    async def listen(self) -> None:
+        """Send and receive, for ever; a lost connection is made anew, and everybody looks once."""
+        while True:
+            try:
+                await self._exchange()
+            except (*LOST, QueenError) as error:
+                log.warning("wake-ups from other servers are interrupted", extra={"cause": repr(error)})
+                await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _exchange(self) -> None:
+        connection = await self._database.connect()
+        try:
+            await connection.execute("set synchronous_commit = off")  # a notification need not survive a crash
+            await connection.add_listener(CHANNEL, self._heard)
+            self._waiting.ring(EVERY_QUEUE)
+            while True:
+                await self._something.wait()
+                self._something.clear()
+                unsent, self._unsent = self._unsent, {}
+                self._database.calls += 1
+                await connection.execute("select pg_notify($1, $2)", CHANNEL, _notification(unsent))
+                await asyncio.sleep(self._interval)
+        finally:
+            with contextlib.suppress(*LOST):
+                await connection.close(timeout=1)
+
+    def _heard(self, connection: Connection, sender: int, _channel: str, payload: Any) -> None:
+        if sender != connection.get_server_pid():
+            for queue, count in msgspec.json.decode(payload, type=dict[str, int]).items():
+                self._waiting.ring(queue, count)
+
+
+def _notification(unsent: dict[str, int]) -> str:
+    text = msgspec.json.encode(unsent)
+    if len(text) > NOTIFICATION_BYTES_MAX:
+        text = msgspec.json.encode({EVERY_QUEUE: sum(unsent.values())})
+    return text.decode()

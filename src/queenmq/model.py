@@ -1,0 +1,266 @@
+"""What crosses the engine's border: messages out, messages in, and what was said about them.
+
+Payloads are JSON text as bytes; nobody here looks inside. Structs are frozen where they are answers, and a
+message's id is computed when somebody asks for it: it is made of where the message lives.
+"""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from msgspec import Raw, Struct
+
+DEFAULT_PARTITION = "Default"
+QUEUE_MODE = "__QUEUE_MODE__"  # the group of those who name none
+
+SubscriptionMode = Literal["all", "new", "timestamp"]
+AckStatus = Literal["completed", "failed", "retry", "dlq"]
+
+_VERSION_AND_VARIANT = (7 << 76) | (2 << 62)
+_PARTITION_LOW_BITS = (1 << 22) - 1
+_OFFSET_BITS = 40
+
+
+def message_id(created_ms: int, partition_id: int, offset: int) -> UUID:
+    """The UUIDv7 of a message: its time, its partition and its offset (see queen.message_id)."""
+    return UUID(
+        int=(created_ms << 80)
+        | _VERSION_AND_VARIANT
+        | ((partition_id >> 22) << 64)
+        | ((partition_id & _PARTITION_LOW_BITS) << _OFFSET_BITS)
+        | offset
+    )
+
+
+def message_position(id: UUID) -> tuple[int, int] | None:
+    """The (partition id, offset) that a message id names; None for a UUID of another kind."""
+    if id.version != 7:
+        return None
+    high = (id.int >> 64) & 0xFFF
+    low = (id.int >> _OFFSET_BITS) & _PARTITION_LOW_BITS
+    return (high << 22) | low, id.int & ((1 << _OFFSET_BITS) - 1)
+
+
+def milliseconds(moment: datetime) -> int:
+    """Whole milliseconds since 1970, rounded down as PostgreSQL's floor does."""
+    return int(moment.timestamp() * 1_000_000 + 0.5) // 1000
+
+
+class Outgoing(Struct, frozen=True):
+    """A message to push."""
+
+    queue: str
+    payload: bytes
+    partition: str = DEFAULT_PARTITION
+    transaction_id: str | None = None
+    trace_id: UUID | None = None
+    producer: str | None = None
+
+
+class Pushed(Struct, frozen=True):
+    """What became of a pushed message; for a duplicate, where the first one is."""
+
+    partition_id: int
+    offset: int
+    created_at: datetime
+    given_transaction_id: str | None = None
+    duplicate: bool = False
+
+    @property
+    def id(self) -> UUID:
+        """The message's id."""
+        return message_id(milliseconds(self.created_at), self.partition_id, self.offset)
+
+    @property
+    def transaction_id(self) -> str:
+        """The producer's own id, or the message id where there is none."""
+        return self.given_transaction_id or str(self.id)
+
+
+class PopRequest(Struct, frozen=True, kw_only=True):
+    """What a consumer asks for: a partition, a queue, or any queue of a namespace and/or task."""
+
+    queue: str | None = None
+    partition: str | None = None
+    namespace: str | None = None
+    task: str | None = None
+    group: str = QUEUE_MODE
+    batch: int = 1
+    max_partitions: int = 1
+    lease_seconds: float | None = None
+    auto_ack: bool = False
+    subscription_mode: SubscriptionMode | None = None
+    subscription_from: datetime | None = None
+
+    @property
+    def kind(self) -> "PopKind":
+        """Requests of one kind compete for the same partitions."""
+        return (self.queue, self.partition, self.namespace, self.task, self.group)
+
+
+PopKind = tuple[str | None, str | None, str | None, str | None, str]
+
+
+class Lease(Struct, frozen=True):
+    """One partition in one consumer's hands; a pop of several partitions gives several with one id."""
+
+    id: UUID | None  # None: acknowledged by the pop itself
+    group: str
+    group_id: int
+    queue: str
+    partition: str
+    partition_id: int
+    expires_at: datetime | None
+
+
+class Message(Struct, frozen=True):
+    """A delivered message."""
+
+    lease: Lease
+    offset: int
+    created_at: datetime
+    payload: Raw
+    given_transaction_id: str | None = None
+    trace_id: UUID | None = None
+    producer: str | None = None
+    retry_count: int = 0
+
+    @property
+    def id(self) -> UUID:
+        """The message's id."""
+        return message_id(milliseconds(self.created_at), self.lease.partition_id, self.offset)
+
+    @property
+    def transaction_id(self) -> str:
+        """The producer's own id, or the message id where there is none."""
+        return self.given_transaction_id or str(self.id)
+
+
+class Ack(Struct, frozen=True):
+    """What became of a delivered message."""
+
+    partition_id: int
+    group_id: int
+    lease_id: UUID
+    offset: int
+    status: AckStatus = "completed"
+    error: str | None = None
+
+    @classmethod
+    def of(cls, message: Message, status: AckStatus = "completed", error: str | None = None) -> "Ack":
+        """The acknowledgement of a message under the lease it came with."""
+        lease = message.lease
+        assert lease.id is not None, "the pop acknowledged this message itself"
+        return cls(lease.partition_id, lease.group_id, lease.id, message.offset, status, error)
+
+
+class Acked(Struct, frozen=True):
+    """The answer to one Ack. `released`: the lease has ended, everything in it was answered."""
+
+    accepted: bool
+    released: bool = False
+    dead_lettered: bool = False
+    error: str | None = None  # the code of the error that explains a refusal
+
+
+class QueueSettings(Struct, frozen=True, kw_only=True):
+    """A queue as it is configured."""
+
+    id: int
+    name: str
+    namespace: str
+    task: str
+    priority: int
+    lease_seconds: int
+    retry_limit: int
+    retry_delay_ms: int
+    delayed_processing_seconds: int
+    window_buffer_seconds: int
+    max_wait_seconds: int
+    max_queue_size: int
+    retention_enabled: bool
+    retention_seconds: int
+    completed_retention_seconds: int
+    dedup_window_seconds: int
+    encryption_enabled: bool
+    dead_letter_enabled: bool
+    created_at: datetime
+
+
+class StoredMessage(Struct, frozen=True, kw_only=True):
+    """A message as it is stored, with what a group has made of it; decrypted where we have the key."""
+
+    queue: str
+    partition: str
+    partition_id: int
+    offset: int
+    message_id: UUID
+    transaction_id: str
+    trace_id: UUID | None
+    created_at: datetime
+    producer: str | None
+    encrypted: bool
+    payload: bytes
+    status: str | None = None
+    cursor: str | None = None
+
+
+class DeadLetter(Struct, frozen=True, kw_only=True):
+    """A message a group gave up on."""
+
+    id: int
+    queue: str
+    partition: str
+    partition_id: int
+    group_name: str
+    offset: int
+    message_id: UUID
+    transaction_id: str
+    trace_id: UUID | None
+    created_at: datetime
+    failed_at: datetime
+    retry_count: int
+    error: str | None
+    producer: str | None
+    encrypted: bool
+    payload: bytes
+
+
+class TraceStep(Struct, frozen=True, kw_only=True):
+    """One message of a trace, in time order."""
+
+    step: int
+    queue: str
+    partition: str
+    offset: int
+    message_id: UUID
+    transaction_id: str
+    created_at: datetime
+    seconds_since_previous: float | None
+    seconds_since_start: float
+    payload: bytes
+
+
+class LedgerLine(Struct, frozen=True, kw_only=True):
+    """What became of everything ever pushed to a partition, for one group."""
+
+    queue: str
+    partition: str
+    group_name: str
+    pushed: int
+    skipped: int
+    completed: int
+    dead_lettered: int
+    expired: int
+    leased: int
+    pending: int
+    balanced: bool
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Something that a consistency check did not expect."""
+
+    check: str
+    queue: str | None
+    partition: str | None
+    detail: str
