@@ -89,9 +89,7 @@ class Queue:
 
     # Push.
 
-    async def push(
-        self, queue: str, partition: str, *values: Any, ids: Sequence[str | None] = ()
-    ) -> list[int]:
+    async def push(self, queue: str, partition: str, *values: Any, ids: Sequence[str | None] = ()) -> list[int]:
         """The offsets of the messages; where one was pushed before (by its id), the offset it has."""
         [offsets] = await self.push_many((queue, partition, values, ids))
         return offsets
@@ -171,9 +169,7 @@ class Queue:
             group_id=row["group_id"],
             lease_id=row["lease_id"],
             messages={
-                offset: stored[offset]
-                for offset in range(row["from_offset"], row["to_offset"])
-                if offset not in done
+                offset: stored[offset] for offset in range(row["from_offset"], row["to_offset"]) if offset not in done
             },
             expiries=row["expiries"],
             retries={int(offset): count for offset, count in json.loads(row["retries"] or "{}").items()},
@@ -206,9 +202,7 @@ class Queue:
             raise NotInLease
         return answer
 
-    async def fail(
-        self, delivery: Delivery, offsets: Iterable[int] | None = None, error: str | None = None
-    ) -> Answer:
+    async def fail(self, delivery: Delivery, offsets: Iterable[int] | None = None, error: str | None = None) -> Answer:
         return await self.ack(delivery, offsets, "failed", error)
 
     async def renew(self, delivery: Delivery, seconds: float | None = None) -> datetime:
@@ -237,8 +231,7 @@ class Queue:
 
     async def _segments(self, batches: Iterable[tuple[Any, ...]]) -> list["_Segment"]:
         return [
-            _Segment(await self.partition_id(queue, partition), *messages)
-            for queue, partition, *messages in batches
+            _Segment(await self.partition_id(queue, partition), *messages) for queue, partition, *messages in batches
         ]
 
     async def _append(self, function: str, before: list[Any], segments: Sequence["_Segment"]) -> None:
@@ -264,9 +257,7 @@ class Queue:
                 await self._drop_duplicates(segment)
 
     async def _drop_duplicates(self, segment: "_Segment") -> None:
-        rows = await self.call(
-            "find_ids", [segment.partition_id] * len(segment.ids), list(segment.ids), self.clock.now
-        )
+        rows = await self.call("find_ids", [segment.partition_id] * len(segment.ids), list(segment.ids), self.clock.now)
         segment.found.update({row["item"] - 1: row["offset"] for row in rows})
 
     # Everything else.
@@ -327,15 +318,8 @@ class _Ack:
 
 def _acks(acks: Sequence[_Ack]) -> list[Any]:
     """The arguments that ack_batch and transact share."""
-    done = [
-        (n, offset) for n, ack in enumerate(acks, 1) for offset in ack.offsets if ack.status == "completed"
-    ]
-    rest = [
-        (n, offset, ack)
-        for n, ack in enumerate(acks, 1)
-        for offset in ack.offsets
-        if ack.status != "completed"
-    ]
+    done = [(n, offset) for n, ack in enumerate(acks, 1) for offset in ack.offsets if ack.status == "completed"]
+    rest = [(n, offset, ack) for n, ack in enumerate(acks, 1) for offset in ack.offsets if ack.status != "completed"]
     return [
         [ack.delivery.partition_id for ack in acks],
         [ack.delivery.group_id for ack in acks],

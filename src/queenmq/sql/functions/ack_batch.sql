@@ -122,9 +122,14 @@ begin
     )
     select h.n, h.held, coalesce(u.accepted, v_none), coalesce(u.dead, v_none), coalesce(u.released, false),
            coalesce(u.more, false),
-           not h.held and coalesce(h.done <@ (h.acked + int8multirange(int8range(null, h.committed))), false),
+           not h.held and coalesce(h.done + coalesce(o.others, v_none)
+                                   <@ (h.acked + int8multirange(int8range(null, h.committed))), false),
            u.queue_name
-      from held h left join updated u on u.n = h.n
+      from held h
+      left join updated u on u.n = h.n
+     cross join lateral (
+         select range_agg(int8range(m.o, m.o + 1)) as others
+           from unnest(p_message_acks, p_message_offsets) as m (n, o) where m.n = h.n and not h.held) as o
      order by h.n;
 end $$;
 comment on function queen.ack_batch is 'Acknowledge leased messages: completed, failed, retry or dlq.';

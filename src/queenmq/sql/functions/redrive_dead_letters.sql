@@ -61,6 +61,9 @@ begin
                -- A count of 0 says: asked for again, do not give it up for its age (queen.give_up).
                retries = case when q.max_wait_seconds > 0 then coalesce(c.retries, '{}') || a.retries else c.retries end,
                expiries = case when n.committed < c.committed then 0 else c.expiries end,
+               -- The holder of a lease has answered for it: the lease must not wait for another answer.
+               nacked = case when c.lease_id is null then c.nacked
+                             else c.nacked + a.undone * int8multirange(int8range(c.lease_from, c.lease_to)) end,
                ready_at = case when c.lease_id is not null then c.ready_at
                                else queen.ready_after(c.partition_id, n.committed, q.delayed_processing_seconds,
                                                       q.window_buffer_seconds, p_now) end
