@@ -9,7 +9,9 @@
 --
 -- They become dead letters, or count as expired where the queue has none. Called for rows the pop
 -- has locked and that nobody holds (any more).
-create function queen.give_up(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns void
+--
+-- Returns: partitions with more to give up than the 10,000 messages one call takes from each.
+create function queen.give_up(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns bigint[]
 language plpgsql as $$
 declare
     v_queue  record;
@@ -17,6 +19,7 @@ declare
     v_end    bigint;
     v_gone   bigint[];
     v_error  text;
+    v_stale  bigint[] := '{}';
 begin
     select q.* into v_queue from queen.queues q
       join queen.queue_groups g on g.queue_id = q.id where g.id = p_group_id;
@@ -31,8 +34,15 @@ begin
         v_gone := '{}';
         if v_queue.max_wait_seconds > 0 then
             v_end := queen.offset_at(v_row.partition_id, p_now - make_interval(secs => v_queue.max_wait_seconds));
-            v_gone := array(select o from generate_series(v_row.committed, least(v_end, v_row.committed + 1000) - 1) as o
-                             where not v_row.acked @> o and (v_row.retries ->> o::text) is distinct from '0');
+            v_gone := array(select o
+                              from unnest(int8multirange(int8range(v_row.committed, greatest(v_row.committed, v_end)))
+                                          - v_row.acked) as r
+                             cross join lateral generate_series(lower(r), upper(r) - 1) as o
+                             where (v_row.retries ->> o::text) is distinct from '0' limit 10001);
+            if cardinality(v_gone) > 10000 then
+                v_gone := v_gone[:10000];
+                v_stale := v_stale || v_row.partition_id;
+            end if;
             v_error := format('waited longer than %s s', v_queue.max_wait_seconds);
         end if;
         if v_gone = '{}' and v_row.poison then
@@ -57,5 +67,6 @@ begin
                              + (select range_agg(int8range(o, o + 1)) from unnest(v_gone) as o)) as n
          where c.partition_id = v_row.partition_id and c.group_id = p_group_id;
     end loop;
+    return v_stale;
 end $$;
 comment on function queen.give_up is 'Dead-letter or expire what waited too long or kills its consumers.';

@@ -5,10 +5,12 @@
 -- lookup rows while it holds consumer rows, so a partition being written right now stays ready.
 --
 -- Locks:   lookup rows, shared, never waiting.
-create function queen.settle(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns void
+-- Returns: how many rows are not ready any more.
+create function queen.settle(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns int
 language plpgsql as $$
 declare
     v_quiet  bigint[];
+    v_count  int;
 begin
     select array_agg(l.partition_id) into v_quiet
       from (select l.partition_id from queen.partition_lookup l
@@ -22,5 +24,7 @@ begin
               join queen.queue_groups g on g.id = p_group_id
               join queen.queues q on q.id = g.queue_id) as n
      where c.partition_id = n.id and c.group_id = p_group_id and (n.ready_at is null or n.ready_at > p_now);
+    get diagnostics v_count = row_count;
+    return v_count;
 end $$;
 comment on function queen.settle is 'Recompute ready_at of claimed rows that have nothing to deliver.';
