@@ -14,9 +14,11 @@ create function queen.ack(
 ) returns boolean
 language plpgsql as $$
 declare
-    v_at     record;
-    v_group  int;
-    v_ack    record;
+    v_at        record;
+    v_group     int;
+    v_held      boolean := false;
+    v_accepted  int8multirange;
+    v_released  boolean;
 begin
     select m.partition_id, m."offset" into v_at from queen.message_position(p_message_id) as m;
     if not exists (select from queen.fetch_segments(array[v_at.partition_id], array[v_at."offset"], array[v_at."offset" + 1]) as s
@@ -25,23 +27,21 @@ begin
     end if;
     select c.group_id into v_group from queen.partition_consumers c
      where c.lease_id = p_lease_id and c.partition_id = v_at.partition_id;
-    if found then
-        if p_status = 'completed' then
-            select * into v_ack from queen.ack_batch(array[v_at.partition_id], array[v_group], array[p_lease_id],
-                array[1], array[v_at."offset"], array[v_at."offset" + 1], p_now => p_now);
-        else
-            select * into v_ack from queen.ack_batch(array[v_at.partition_id], array[v_group], array[p_lease_id],
-                '{}', '{}', '{}', array[1], array[v_at."offset"], array[p_status], array[p_error], p_now);
-        end if;
+    if p_status = 'completed' then
+        select a.held, a.accepted, a.released into v_held, v_accepted, v_released
+          from queen.ack_batch(array[v_at.partition_id], array[v_group], array[p_lease_id],
+                               array[1], array[v_at."offset"], array[v_at."offset" + 1], p_now => p_now) as a;
+    else
+        select a.held, a.accepted, a.released into v_held, v_accepted, v_released
+          from queen.ack_batch(array[v_at.partition_id], array[v_group], array[p_lease_id], '{}', '{}', '{}',
+                               array[1], array[v_at."offset"], array[p_status], array[p_error], p_now) as a;
     end if;
-    if v_ack.held is not true then
-        if exists (select from queen.partition_consumers c where c.lease_id = p_lease_id and c.ready_at > p_now) then
-            raise exception 'message % is not in lease %', p_message_id, p_lease_id using errcode = 'QN411';
-        end if;
+    if not v_held and not exists (select from queen.partition_consumers c
+                                   where c.lease_id = p_lease_id and c.ready_at > p_now) then
         raise exception 'lease % is not held any more', p_lease_id using errcode = 'QN410';
-    elsif isempty(v_ack.accepted) then
+    elsif isempty(v_accepted) then
         raise exception 'message % is not in lease %', p_message_id, p_lease_id using errcode = 'QN411';
     end if;
-    return v_ack.released;
+    return v_released;
 end $$;
 comment on function queen.ack is 'Acknowledge one message; true when its lease has ended.';

@@ -1,7 +1,7 @@
 -- queen.clear_queue: drop every stored message of a queue; the queue, its partitions and groups stay.
 --
--- What a group had not finished counts as expired for it. Live leases end: their holders' acks get
--- QN410. Dead letters stay, and so does what waits in the inbox.
+-- What a group had not finished counts as expired for it. Live leases end, and
+-- what their holders still acknowledge is done already. Dead letters stay, and so does what waits in the inbox.
 --
 -- Locks:   the lookup rows, then the consumer rows, both in partition_id order.
 -- Raises:  QN404 no such queue.
