@@ -30,3 +30,15 @@ async def healthy(connect: Callable[[], Awaitable[Any]], queue: Queue) -> AsyncI
     yield
     rows = await (await connect()).fetch("select * from queen.check_consistency($1)", queue.clock.now)
     assert [dict(row) for row in rows] == []
+
+
+@pytest.fixture
+def until_blocked(queue: Queue) -> Callable[[Queue], Awaitable[None]]:
+    """Wait until PostgreSQL says that a client's session waits for another: `await until_blocked(bob)`."""
+
+    async def wait(client: Queue) -> None:
+        pid = client.connection.get_server_pid()
+        while not await queue.connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
+            pass
+
+    return wait

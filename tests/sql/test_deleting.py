@@ -76,33 +76,33 @@ async def test_a_pusher_that_knows_a_deleted_partition_is_told(queue):
     assert refusal.value.detail == f"[{partition_id}]"
 
 
-async def test_a_push_that_waits_for_a_deletion_is_told(queue, another):
+async def test_a_push_that_waits_for_a_deletion_is_told(queue, another, until_blocked):
     partition_id = await queue.partition_id("orders", "ann")
     alice, bob = await another(), await another()
     transaction = alice.connection.transaction()
     await transaction.start()
     await one(alice, "delete_queue", "orders")
     pushing = asyncio.create_task(push_by_id(bob, partition_id))
-    await waits_for_a_lock(queue, bob)
+    await until_blocked(bob)
     await transaction.commit()
     with pytest.raises(PartitionNotFound):
         await pushing
 
 
-async def test_a_push_by_name_that_waits_for_a_deletion_begins_a_new_queue(queue, another):
+async def test_a_push_by_name_that_waits_for_a_deletion_begins_a_new_queue(queue, another, until_blocked):
     await queue.push("orders", "ann", 1)
     alice, bob = await another(), await another()
     transaction = alice.connection.transaction()
     await transaction.start()
     await one(alice, "delete_queue", "orders")
     pushing = asyncio.create_task(bob.push("orders", "bob", 2))
-    await waits_for_a_lock(queue, bob)
+    await until_blocked(bob)
     await transaction.commit()
     assert await pushing == [0]
     assert await queue.connection.fetchval("select count(*) from queen.messages") == 1
 
 
-async def test_a_deletion_waits_for_a_pop_in_flight(queue, another):
+async def test_a_deletion_waits_for_a_pop_in_flight(queue, another, until_blocked):
     await queue.push("orders", "ann", 1)
     await queue.pop("g", "orders", "nobody")
     alice, bob = await another(), await another()
@@ -110,17 +110,11 @@ async def test_a_deletion_waits_for_a_pop_in_flight(queue, another):
     await transaction.start()
     [delivery] = await alice.pop("g", "orders")
     deleting = asyncio.create_task(one(bob, "delete_queue", "orders"))
-    await waits_for_a_lock(queue, bob)
+    await until_blocked(bob)
     await transaction.commit()
     assert await deleting
     with pytest.raises(LeaseGone):
         await alice.ack(delivery)
-
-
-async def waits_for_a_lock(queue, client):
-    pid = client.connection.get_server_pid()
-    while not await queue.connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-        await asyncio.sleep(0)
 
 
 async def test_a_deleted_partition_begins_anew_for_every_group(queue):

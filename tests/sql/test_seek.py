@@ -134,7 +134,7 @@ async def test_a_seek_needs_queue_group_and_partition(queue, moments):
 
 
 @pytest.mark.parametrize("first", ["push", "seek"])
-async def test_a_push_and_a_seek_to_the_end_at_once_lose_nothing(queue, another, moments, first):
+async def test_a_push_and_a_seek_to_the_end_at_once_lose_nothing(queue, another, until_blocked, moments, first):
     alice, bob = await another(), await another()
 
     async def push(client):
@@ -148,9 +148,7 @@ async def test_a_push_and_a_seek_to_the_end_at_once_lose_nothing(queue, another,
     await transaction.start()
     await steps[0](alice)
     second = asyncio.create_task(steps[1](bob))
-    pid = bob.connection.get_server_pid()
-    while not await queue.connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-        await asyncio.sleep(0)
+    await until_blocked(bob)
     await transaction.commit()
     await second
     assert await read_all(queue) == ({} if first == "push" else {"ann": ["raced"]})

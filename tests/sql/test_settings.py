@@ -265,7 +265,7 @@ async def test_a_new_limit_counts_at_once(queue):
 
 
 @pytest.mark.parametrize("partition", ["ann", "bob"])
-async def test_two_pushes_race_for_the_last_place_and_one_gets_it(queue, another, partition):
+async def test_two_pushes_race_for_the_last_place_and_one_gets_it(queue, another, until_blocked, partition):
     await queue.configure("orders", max_queue_size=2)
     await queue.push("orders", "ann", 1)
     await queue.partition_id("orders", "bob")
@@ -274,13 +274,13 @@ async def test_two_pushes_race_for_the_last_place_and_one_gets_it(queue, another
     await transaction.start()
     await alice.push("orders", "ann", 2)
     racing = asyncio.create_task(bob.push("orders", partition, 3))
-    await waits_for_a_lock(queue, bob)
+    await until_blocked(bob)
     await transaction.commit()
     with pytest.raises(QueueFull):
         await racing
 
 
-async def test_the_last_place_is_free_again_when_its_push_is_rolled_back(queue, another):
+async def test_the_last_place_is_free_again_when_its_push_is_rolled_back(queue, another, until_blocked):
     await queue.configure("orders", max_queue_size=2)
     await queue.push("orders", "ann", 1)
     alice, bob = await another(), await another()
@@ -288,16 +288,9 @@ async def test_the_last_place_is_free_again_when_its_push_is_rolled_back(queue, 
     await transaction.start()
     await alice.push("orders", "ann", 2)
     racing = asyncio.create_task(bob.push("orders", "ann", 3))
-    await waits_for_a_lock(queue, bob)
+    await until_blocked(bob)
     await transaction.rollback()
     assert await racing == [1]
-
-
-async def waits_for_a_lock(queue, client):
-    """Until PostgreSQL says that this client's session waits for another."""
-    pid = client.connection.get_server_pid()
-    while not await queue.connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-        await asyncio.sleep(0)
 
 
 async def test_an_id_may_be_used_again_after_the_dedup_window(queue):

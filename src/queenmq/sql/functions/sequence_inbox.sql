@@ -82,7 +82,7 @@ begin
         window in_place as (partition by f.place order by f.id)
     ), dealt as (
         select o.*, sum(o.turn) over in_place as turns, (row_number() over in_place - 1) / 1000 as thousand,
-               (sum(octet_length(o.payload)::bigint) over in_place - octet_length(o.payload)) / 1048576 as mebibyte
+               (sum(octet_length(o.payload)) over in_place - octet_length(o.payload)) / 1048576 as mebibyte
           from ordered o
         window in_place as (partition by o.place order by o.id)
     ), segments as (
@@ -92,7 +92,7 @@ begin
                case when count(d.trace_id) > 0 then json_agg(d.trace_id order by d.id)::text end as traces,
                min(d.producer) as producer, bool_or(d.encrypted) as encrypted, min(d.next_offset) as next_offset
           from dealt d
-         group by d.place, d.turns, d.thousand, d.mebibyte::bigint
+         group by d.place, d.turns, d.thousand, d.mebibyte
     )
     select array_agg(s.place order by s.place, s.first_id) as places,
            array_agg(s.messages order by s.place, s.first_id) as messages,
