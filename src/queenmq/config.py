@@ -78,9 +78,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     segment_cache_bytes_max: Annotated[
         int, Meta(ge=0, description="memory for segments that were pushed or read recently")
     ] = 67_108_864
-    dedup_ids_max: Annotated[
-        int, Meta(ge=0, description="transaction ids remembered to recognise duplicates without asking")
-    ] = 1_000_000
+    dedup_bytes_max: Annotated[
+        int, Meta(ge=0, description="memory for recent transaction ids, to recognise duplicates without asking")
+    ] = 134_217_728
 
     # -- encryption
     encryption_keys: Annotated[

@@ -141,7 +141,7 @@ async def _apply(connection: Connection, step: Step) -> bool:
 
 async def _loaded(connection: Connection) -> dict[str, Any]:
     rows = await connection.fetch(
-        f"select name, hash, creates, creates <@ array({CREATED}) as intact from queen.schema_functions"  # noqa: S608
+        f"select name, hash, creates, loaded_at, creates <@ array({CREATED}) as intact from queen.schema_functions"  # noqa: S608
     )
     return {row["name"]: row for row in rows}
 
@@ -160,8 +160,8 @@ async def _reload(connection: Connection, code: tuple[File, ...]) -> list[str]:
         return []
     kept = {file.name for file in code if file.is_function} & same
     # Dropped rather than replaced: `create or replace` refuses a new return type, and turns a new list of
-    # arguments into a second function. Views go first, because they may use functions.
-    for name in sorted(loaded.keys() - kept, key=lambda name: name.startswith("functions/")):
+    # arguments into a second function. The last loaded goes first: views may use functions and other views.
+    for name in sorted(loaded.keys() - kept, key=lambda name: loaded[name]["loaded_at"], reverse=True):
         for created in reversed(loaded[name]["creates"]):
             kind, _, identity = created.partition(" queen.")
             await connection.execute(f"drop {kind} if exists queen.{identity}")

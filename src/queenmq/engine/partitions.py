@@ -31,10 +31,11 @@ class QueueInfo:
 class PartitionInfo:
     """A partition's identity, and an offset its log had reached when we last looked."""
 
-    __slots__ = ("id", "queue", "seen_offset")
+    __slots__ = ("id", "name", "queue", "seen_offset")
 
-    def __init__(self, id: int, queue: QueueInfo, seen_offset: int) -> None:
+    def __init__(self, id: int, name: Name, queue: QueueInfo, seen_offset: int) -> None:
         self.id = id
+        self.name = name
         self.queue = queue
         self.seen_offset = seen_offset
 
@@ -51,6 +52,10 @@ class Partitions:
         """A partition that is known already."""
         return self._known.get(name)
 
+    def __getitem__(self, name: Name) -> PartitionInfo:
+        """A partition that was resolved."""
+        return self._known[name]
+
     async def resolve(self, names: Iterable[Name]) -> set[str]:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""
         missing = sorted({name for name in names if name not in self._known})
@@ -61,7 +66,7 @@ class Partitions:
             name = missing[row["item"] - 1]
             queue = self._queues.setdefault(row["queue_id"], QueueInfo(row["queue_id"], name[0]))
             _update(queue, row)
-            self._known[name] = PartitionInfo(row["partition_id"], queue, row["next_offset"])
+            self._known[name] = PartitionInfo(row["partition_id"], name, queue, row["next_offset"])
         while len(self._known) > PARTITIONS_MAX:
             self._known.popitem(last=False)
         return set(queues)

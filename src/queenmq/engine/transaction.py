@@ -6,7 +6,8 @@ from uuid import UUID
 
 from queenmq.engine import ack
 from queenmq.engine.database import Database, OutcomeUnknown
-from queenmq.engine.push import ATTEMPTS_MAX, Flush, Pusher, PushRequest
+from queenmq.engine.drafts import Flush, PushRequest
+from queenmq.engine.push import ATTEMPTS_MAX, Pusher
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound
 from queenmq.model import Ack, Outgoing, Pushed
@@ -45,8 +46,7 @@ class Transactor:
             except (PartitionNotFound, EncryptionRequired):
                 if attempt:
                     raise
-                for queue in {message.queue for message in messages}:
-                    self._pusher.partitions.forget(queue)
+                await self._pusher.relearn(requests)
             finally:
                 self._pusher.finish(flush)
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")

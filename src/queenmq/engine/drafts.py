@@ -1,0 +1,269 @@
+"""From messages to segments: what callers hand in, and what one push call will write.
+
+Everything here works on whole lists where it can: at a few microseconds a message there is no time to look at them
+one by one.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import repeat
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+from msgspec import Raw, Struct
+
+from queenmq.engine.partitions import Name, PartitionInfo, Partitions, check_name
+from queenmq.engine.segments import cut
+from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
+from queenmq.model import Outgoing, Pushed
+
+SEGMENT_MESSAGES_MAX = 1_000
+SEGMENT_BYTES_MAX = 1 << 20
+TRANSACTION_ID_CHARACTERS_MAX = 255
+
+T = TypeVar("T")
+Positions = Sequence[int]  # of messages in their request
+
+
+class Part(Struct):
+    """The messages of one request for one partition from one producer."""
+
+    name: Name
+    producer: str | None
+    positions: Positions
+    payloads: Sequence[Raw]
+    ids: Sequence[str | None] | None
+    traces: Sequence[UUID | None] | None
+
+    def without(self, left_out: set[int]) -> "Part":
+        """The part less the messages at some indices (of the part's own lists)."""
+        kept = [index for index in range(len(self.positions)) if index not in left_out]
+        return Part(
+            self.name,
+            self.producer,
+            [self.positions[index] for index in kept],
+            [self.payloads[index] for index in kept],
+            [self.ids[index] for index in kept] if self.ids is not None else None,
+            [self.traces[index] for index in kept] if self.traces is not None else None,
+        )
+
+
+class PushRequest(Struct):
+    """The messages of one caller, checked and sorted into parts."""
+
+    size: int
+    parts: list[Part]
+    has_ids: bool
+    has_traces: bool
+
+
+class Draft(Struct):
+    """A segment in the making."""
+
+    partition: PartitionInfo
+    producer: str | None
+    payloads: Sequence[Raw]
+    ids: Sequence[str | None] | None
+    traces: Sequence[UUID | None] | None
+    places: list[tuple[int, Positions]]  # request, positions: who gets the answers
+    bytes: int
+
+    def add(self, request: int, part: Part, start: int, end: int, size: int) -> None:
+        """Take over messages start .. end of a part, `size` bytes."""
+        before = len(self.payloads)
+        self.payloads = [*self.payloads, *part.payloads[start:end]]
+        self.bytes += size
+        self.places.append((request, part.positions[start:end]))
+        self.ids = _joined(self.ids, before, part.ids, start, end)
+        self.traces = _joined(self.traces, before, part.traces, start, end)
+
+    def answers(self, first_offset: int, created_at: datetime, answers: list[list[Pushed]]) -> None:
+        """Put the answer of every message where its caller will find it."""
+        partition_id = self.partition.id
+        ids = self.ids or [None] * len(self.payloads)
+        if len(self.places) == 1:
+            request, positions = self.places[0]
+            if len(positions) == len(answers[request]):
+                offsets = range(first_offset, first_offset + len(positions))
+                answers[request] = [Pushed(partition_id, *each) for each in zip(offsets, repeat(created_at), ids)]
+                return
+        index = 0
+        for request, positions in self.places:
+            own = answers[request]
+            for position in positions:
+                own[position] = Pushed(partition_id, first_offset + index, created_at, ids[index])
+                index += 1
+
+
+class Original(Struct):
+    """Where the first message with an id is."""
+
+    offset: int
+    created_at: datetime
+
+
+class Flush(Struct):
+    """One push call: its drafts in partition order, and the duplicates that were left out of them."""
+
+    id: UUID
+    done: asyncio.Future[None]
+    drafts: list[Draft] = []
+    ids: dict[int, set[str]] = {}  # by partition id
+    expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
+    duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
+    repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
+    _open: dict[tuple[int, str | None], Draft] = {}
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether any message carries a transaction id."""
+        return any(draft.ids is not None for draft in self.drafts)
+
+    @property
+    def has_traces(self) -> bool:
+        """Whether any message carries a trace id."""
+        return any(draft.traces is not None for draft in self.drafts)
+
+    def add(self, request: int, part: Part, partition: PartitionInfo) -> None:
+        """Distribute a part over drafts of bounded size."""
+        key = (partition.id, part.producer)
+        draft = self._open.get(key)
+        size = sum(map(len, part.payloads))
+        count = len(part.payloads)
+        if draft is None and count <= SEGMENT_MESSAGES_MAX and size <= SEGMENT_BYTES_MAX:
+            if count:
+                self._start(key, partition, part, [(request, part.positions)], size)
+            return
+        start = 0
+        while start < count:
+            if draft is None or len(draft.payloads) >= SEGMENT_MESSAGES_MAX or draft.bytes >= SEGMENT_BYTES_MAX:
+                draft = self._start(key, partition, part.without(set(range(count))), [], 0)
+            room = SEGMENT_MESSAGES_MAX - len(draft.payloads), SEGMENT_BYTES_MAX - draft.bytes
+            end, size = _bounded(part.payloads, start, *room)
+            draft.add(request, part, start, end, size)
+            start = end
+
+    def _start(
+        self,
+        key: tuple[int, str | None],
+        partition: PartitionInfo,
+        part: Part,
+        places: list[tuple[int, Positions]],
+        size: int,
+    ) -> Draft:
+        draft = Draft(partition, part.producer, part.payloads, part.ids, part.traces, places, size)
+        self._open[key] = draft
+        self.drafts.append(draft)
+        return draft
+
+
+def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
+    """Refuse what cannot be pushed before it meets other requests; sort the rest into parts."""
+    names = {(message.queue, message.partition, message.producer) for message in messages}
+    for queue, partition, _ in names:
+        if partitions.get((queue, partition)) is None:
+            check_name(queue, "queue")
+            check_name(partition, "partition")
+    payloads = _cut_payloads([message.payload for message in messages], payload_bytes_max)
+    ids = _given([message.transaction_id for message in messages])
+    if ids is not None:
+        _check_ids([id for id in ids if id is not None])
+    traces = _given([message.trace_id for message in messages])
+    if len(names) == 1:
+        (queue, partition, producer) = next(iter(names))
+        parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces)]
+    else:
+        parts = _parts(messages, payloads, ids, traces)
+    return PushRequest(len(messages), parts, ids is not None, traces is not None)
+
+
+def _parts(
+    messages: Sequence[Outgoing],
+    payloads: Sequence[Raw],
+    ids: Sequence[str | None] | None,
+    traces: Sequence[UUID | None] | None,
+) -> list[Part]:
+    positions: defaultdict[tuple[str, str, str | None], list[int]] = defaultdict(list)
+    for position, message in enumerate(messages):
+        positions[message.queue, message.partition, message.producer].append(position)
+    return [
+        Part(
+            (queue, partition),
+            producer,
+            places,
+            [payloads[place] for place in places],
+            _given([ids[place] for place in places]) if ids is not None else None,
+            _given([traces[place] for place in places]) if traces is not None else None,
+        )
+        for (queue, partition, producer), places in positions.items()
+    ]
+
+
+def _cut_payloads(payloads: list[bytes], bytes_max: int) -> list[Raw]:
+    """The payloads, known to be JSON; refuses the first that is not."""
+    if max(map(len, payloads)) > bytes_max:
+        place = next(place for place, payload in enumerate(payloads) if len(payload) > bytes_max)
+        raise PayloadTooLarge(f"message {place} has {len(payloads[place])} bytes; {bytes_max} is the most")
+    joined = b"[" + b",".join(payloads) + b"]"
+    try:
+        joined.decode()
+        pieces = cut(joined)
+        if len(pieces) == len(payloads):
+            return pieces
+    except (UnicodeDecodeError, msgspec.DecodeError):
+        pass
+    for place, payload in enumerate(payloads):
+        try:
+            payload.decode()
+            if len(cut(b"[" + payload + b"]")) != 1:
+                raise InvalidPayload(f"the payload of message {place} is not one JSON value")
+        except (UnicodeDecodeError, msgspec.DecodeError) as error:
+            raise InvalidPayload(f"the payload of message {place} is not JSON: {error}") from None
+    raise InvalidPayload("the payloads are not JSON")
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    lengths = list(map(len, ids))
+    if min(lengths) < 1 or max(lengths) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in (joined := "".join(ids)):
+        raise InvalidArgument(
+            f"a transaction id has 1 to {TRANSACTION_ID_CHARACTERS_MAX} characters, none of them U+0000"
+        )
+    try:
+        joined.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("a transaction id cannot be written in UTF-8") from None
+
+
+def _given(values: list[T | None]) -> list[T | None] | None:
+    """The list, or None when there is nothing in it."""
+    return None if values.count(None) == len(values) else values
+
+
+def _joined(
+    have: Sequence[T | None] | None, before: int, more: Sequence[T | None] | None, start: int, end: int
+) -> Sequence[T | None] | None:
+    """A list with another behind it, where either may be missing; `before` is how long it should be."""
+    if have is None and more is None:
+        return None
+    return [*(have or [None] * before), *(more[start:end] if more is not None else [None] * (end - start))]
+
+
+def _bounded(payloads: Sequence[Raw], start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
+    """How far a draft can take over payloads from `start`, and their bytes: at least one, then up to both limits."""
+    size = 0
+    end = start
+    while end < len(payloads) and end - start < messages_max:
+        more = len(payloads[end])
+        if end > start and size + more > bytes_max:
+            break
+        size += more
+        end += 1
+    return end, size
+
+
+def texts(values: Iterable[object] | None) -> str | None:
+    """A JSON array, or nothing where there is nothing to say."""
+    return None if values is None else msgspec.json.encode(values).decode()
