@@ -1,6 +1,6 @@
 """Fixtures are plugins by topic: see tests/fixtures/."""
 
-pytest_plugins = ["tests.fixtures.clusters", "tests.fixtures.databases"]
+pytest_plugins = ["tests.fixtures.clusters", "tests.fixtures.databases", "tests.fixtures.proxy"]
 
 
 def pytest_addoption(parser):

@@ -74,7 +74,7 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.fetch_segments(bigint[], bigint[], bigint[])
 
--- function queen.find_flush(bigint, bigint, uuid)
+-- function queen.find_flush(bigint[], bigint[], uuid)
 
 -- function queen.find_ids(bigint[], text[], timestamp with time zone)
 

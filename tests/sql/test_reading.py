@@ -50,11 +50,13 @@ async def test_ranges_that_share_a_segment_get_it_once(queue):
 async def test_a_flush_is_found_by_its_mark(queue):
     await queue.push("orders", "ann", 1, 2)
     ann, flush = await queue.partition_id("orders", "ann"), uuid.uuid4()
-    await queue.call("push_segments", [ann], [1], [b"[3]"], p_flush_id=flush, p_now=queue.clock.now)
-    [row] = await queue.call("find_flush", ann, 0, flush)
-    assert (row["first_offset"], row["created_at"]) == (2, queue.clock.now)
-    assert await queue.call("find_flush", ann, 3, flush) == []
-    assert await queue.call("find_flush", ann, 0, uuid.uuid4()) == []
+    bob = await queue.partition_id("orders", "bob")
+    segments = [ann, ann, bob], [1, 2, 1], [b"[3]", b"[4,5]", b"[6]"]
+    await queue.call("push_segments", *segments, p_flush_id=flush, p_now=queue.clock.now)
+    rows = await queue.call("find_flush", [bob, ann], [0, 2], flush)
+    assert [tuple(row) for row in rows] == [(2, queue.clock.now), (3, queue.clock.now), (0, queue.clock.now)]
+    assert await queue.call("find_flush", [ann], [5], flush) == []
+    assert await queue.call("find_flush", [ann, bob], [0, 0], uuid.uuid4()) == []
 
 
 # By offset and by id.

@@ -5,7 +5,7 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -223,26 +223,52 @@ class Pusher:
         return b"[" + b",".join(draft.payloads) + b"]"
 
     async def _write(self, flush: Flush) -> Any:
+        return await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
+
+    async def write(self, flush: Flush, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Make the call that writes a flush; when its answer is lost, find out what it did."""
+        # As of now: later our other calls may have seen more, and what we look for lies before that.
+        seen = {draft.partition.id: draft.partition.seen_offset for draft in flush.drafts}
+        attempt = 0
         while True:
             try:
-                return await self._database.row(PUSH, *self.arguments(flush), repeatable=False)
+                return await call()
             except OutcomeUnknown as lost:
-                if row := await self.outcome(flush, lost):
+                if row := await self._outcome(flush, seen, lost):
                     return row
+                attempt += 1
+                if attempt > self._settings.retry_attempts_max:
+                    raise
 
-    async def outcome(self, flush: Flush, lost: OutcomeUnknown) -> dict[str, Any] | None:
+    async def _outcome(self, flush: Flush, seen: dict[int, int], lost: OutcomeUnknown) -> dict[str, Any] | None:
         """What a call did whose answer was lost; None when it did nothing."""
-        await self._database.end_backend(lost.backend)
-        seen = {draft.partition.id: draft.partition.seen_offset for draft in flush.drafts}
-        rows = await self._database.rows(FIND_FLUSH, list(seen), list(seen.values()), flush.id)
+        try:
+            await self._database.end_backend(lost.backend)
+            rows = await self._database.rows(FIND_FLUSH, list(seen), list(seen.values()), flush.id)
+        except BaseException:
+            self._doubt(flush)
+            raise
         if not rows:
             return None
+        flush.expected.clear()  # what the call had to tell of others' ids was lost with its answer
         return {
             "first_offsets": [row["first_offset"] for row in rows],
             "created_ats": [row["created_at"] for row in rows],
             "woken": list(seen),
             **NOTHING_MISSED,
         }
+
+    def _doubt(self, flush: Flush) -> None:
+        """Nobody will ever tell us whether this flush was written: from where it began we know nothing for sure.
+
+        Our other calls were told of all ids but these, because we said that we knew them.
+        """
+        for partition_id, expected in list(flush.expected.items()):
+            entry = self._window.get(partition_id)
+            if entry is not None:
+                entry.known = min(entry.known, expected)
+            for other in self._in_flight.values():
+                other.expected.pop(partition_id, None)
 
     # -- after the call
 

@@ -1,15 +1,16 @@
 """Acks and pushes that happen together or not at all."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from queenmq.engine import ack
-from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, PushRequest
 from queenmq.engine.push import ATTEMPTS_MAX, Pusher
 from queenmq.engine.waiting import Bell
-from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound
+from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import Ack, Outgoing, Pushed
 
 TRANSACT = """
@@ -52,21 +53,15 @@ class Transactor:
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
 
     async def _done(self, acks: Sequence[Ack], requests: list[PushRequest], flush: Flush, row: Any) -> list[Pushed]:
+        answers = self._pusher.answers(requests, flush, row if flush.drafts else None)
         if acks:
-            for queue in await self._database.rows(QUEUES, list({each.partition_id for each in acks})):
-                self._bell.ring(queue["name"])
-        if not requests:
-            return []
-        [answer] = self._pusher.answers(requests, flush, row if flush.drafts else None)
-        return answer
+            with contextlib.suppress(QueenError):  # it has happened, even if nobody can be woken for it now
+                for queue in await self._database.rows(QUEUES, list({each.partition_id for each in acks})):
+                    self._bell.ring(queue["name"])
+        return answers[0] if answers else []
 
     async def _call(self, acks: Sequence[Ack], flush: Flush, required_leases: Sequence[UUID]) -> Any:
         arguments = [*ack.arguments(ack.gather(acks)), list(required_leases), *self._pusher.arguments(flush)]
-        while True:
-            try:
-                return await self._database.row(TRANSACT, *arguments, repeatable=False)
-            except OutcomeUnknown as lost:
-                if not flush.drafts:
-                    raise  # nothing in the log could tell whether the acks happened
-                if row := await self._pusher.outcome(flush, lost):
-                    return row
+        if not flush.drafts:  # nothing in the log could tell whether the acks happened: an unknown outcome stays so
+            return await self._database.row(TRANSACT, *arguments, repeatable=False)
+        return await self._pusher.write(flush, lambda: self._database.row(TRANSACT, *arguments, repeatable=False))

@@ -1,0 +1,30 @@
+"""What is stored, read without the engine."""
+
+import json
+from typing import Any
+
+LOG = """
+select q.name as queue, p.name as partition, s.first_offset, s.payloads
+  from queen.segments s join queen.partitions p on p.id = s.partition_id join queen.queues q on q.id = p.queue_id
+ order by s.partition_id, s.first_offset
+"""
+WAITS_FOR_A_LOCK = """
+select count(*) from pg_stat_activity
+ where datname = current_database() and wait_event_type = 'Lock' and query like '%' || $1 || '%'
+"""
+
+
+async def stored(connection: Any) -> dict[tuple[str, str], list[Any]]:
+    """The messages of every partition, in order, by queue and partition."""
+    log: dict[tuple[str, str], list[Any]] = {}
+    for row in await connection.fetch(LOG):
+        messages = log.setdefault((row["queue"], row["partition"]), [])
+        assert row["first_offset"] == len(messages), "offsets are dense"
+        messages += json.loads(row["payloads"])
+    return log
+
+
+async def until_waiting(connection: Any, query: str, count: int = 1) -> None:
+    """Wait until so many statements with this text wait for a lock."""
+    while await connection.fetchval(WAITS_FOR_A_LOCK, query) < count:
+        pass
