@@ -45,4 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=summary)
         command.add_argument("--dsn", help="the PostgreSQL to use (default: QUEEN_DSN, or a private one)")
         command.add_argument("--data-dir", type=Path, help="where the private PostgreSQL keeps its files")
+    commands.choices["tour"].add_argument(
+        "--stay", action="store_true", help="when it is over, keep the queue to look at until Ctrl-C"
+    )
     return parser

@@ -1,0 +1,275 @@
+"""queen tour: push, pop and acknowledge, step by step, on a private PostgreSQL or on yours.
+
+Every stop is a function: its docstring is what the visitor is told, its body the code that is shown and run, and
+what it returns the result. So the tour cannot show anything that it does not do.
+"""
+
+import argparse
+import ast
+import asyncio
+import contextlib
+import inspect
+import json
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import asyncpg
+
+from queenmq import __version__
+from queenmq.config import Settings, masked, wants_colour
+from queenmq.engine import Engine, Popped
+from queenmq.engine.database import translate
+from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.errors import ConfigurationError, DatabaseUnavailable, QueenError
+from queenmq.model import Ack, LedgerLine, Outgoing, PopRequest
+
+DATABASE = "queen"
+Connection = Any  # asyncpg.Connection, which has no annotations
+
+
+# -- the stops
+
+
+async def create(engine: Engine, queue: str) -> str:
+    """Create a queue.
+
+    The first push would do it too; these settings make failures quick to see.
+    """
+    settings = await engine.admin.configure_queue(queue, retry_limit=1, retry_delay_ms=0)
+    return f"leases last {settings.lease_seconds} s; {settings.retry_limit} retry, then a message is a dead letter"
+
+
+async def push(engine: Engine, queue: str) -> str:
+    """Push to three partitions.
+
+    A partition is whatever must stay in order: a customer, an account, a device. The same
+    transaction id, pushed twice, is stored once.
+    """
+    pushed = await engine.push(
+        [
+            Outgoing(queue, b'{"item": "tea"}', partition="ann", transaction_id="order-1"),
+            Outgoing(queue, b'{"item": "cake"}', partition="ann"),
+            Outgoing(queue, b'{"item": "milk"}', partition="bob"),
+            Outgoing(queue, b'{"item": "bread"}', partition="eve"),
+            Outgoing(queue, b'{"item": "tea"}', partition="ann", transaction_id="order-1"),
+        ]
+    )
+    return "\n".join(f"{each.id}  offset {each.offset}{'  duplicate' * each.duplicate}" for each in pushed)
+
+
+async def take(engine: Engine, queue: str) -> str:
+    """Pop a batch and acknowledge it.
+
+    A pop leases a partition: until the lease ends nobody else of the group gets it.
+    """
+    popped = await engine.pop(PopRequest(queue=queue, partition="ann", batch=10))
+    [*_, last] = await engine.ack([Ack.of(message) for message in popped.messages])
+    return f"{_items(popped)}\nlease released: {last.released}"
+
+
+async def fail(engine: Engine, queue: str) -> str:
+    """Fail one.
+
+    It comes back in its place, counted; past the retry limit it is a dead letter, and its
+    partition goes on.
+    """
+    counts = []
+    for _ in range(2):
+        popped = await engine.pop(PopRequest(queue=queue, partition="bob"))
+        counts += [message.retry_count for message in popped.messages]
+        await engine.ack([Ack.of(message, "failed", "sour") for message in popped.messages])
+    [letter] = await engine.admin.list_dead_letters(queue)
+    return f"delivered with retry counts {counts}\ndead letter: {letter.payload.decode()}, because: {letter.error}"
+
+
+async def take_any(engine: Engine, queue: str) -> str:
+    """Take whatever is left.
+
+    Without a partition, the one that has been ready for longest is served. An automatic ack
+    leaves no lease.
+    """
+    popped = await engine.pop(PopRequest(queue=queue, batch=10, auto_ack=True))
+    return _items(popped)
+
+
+async def read_again(engine: Engine, queue: str) -> str:
+    """Read it all again, as another group.
+
+    Groups are independent: each has its own place, leases and retries in every partition.
+    """
+    popped = await engine.pop(PopRequest(queue=queue, group="audit", batch=10, max_partitions=3))
+    await engine.ack([Ack.of(message) for message in popped.messages])
+    return _items(popped)
+
+
+async def commit_together(engine: Engine, connection: Connection, queue: str) -> str:
+    """Push inside your own transaction.
+
+    The message commits with your rows, and is gone with them. This connection is the
+    application's own, and so is the table.
+    """
+    await connection.execute("create temporary table orders (item text)")
+    for item, ending in [("soup", "rollback"), ("salad", "commit")]:
+        await connection.execute("begin")
+        await connection.execute("insert into orders values ($1)", item)
+        await connection.execute("select queen.push($1, $2, 'dan')", queue, json.dumps({"item": item}))
+        await connection.execute(ending)
+    popped = await engine.pop(PopRequest(queue=queue, partition="dan", batch=10), wait_seconds=10)
+    rows = await connection.fetch("select item from orders")
+    return f"in the table: {', '.join(row['item'] for row in rows)}\nin the queue: {_items(popped)}"
+
+
+async def account(engine: Engine, queue: str) -> str:
+    """Ask what became of everything.
+
+    pushed = completed + dead + leased + pending, for every group in every partition.
+    """
+    ledger = await engine.admin.ledger(queue)
+    return _table(ledger)
+
+
+STOPS: Sequence[Callable[..., Awaitable[str]]] = (
+    create,
+    push,
+    take,
+    fail,
+    take_any,
+    read_again,
+    commit_together,
+    account,
+)
+
+
+# -- the guide
+
+
+class Place(NamedTuple):
+    """The PostgreSQL that is visited."""
+
+    name: str
+    dsn: str
+    psql: str
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Take the tour; with --stay, keep the queue for a look around, until Ctrl-C."""
+    given = {"dsn": arguments.dsn, "data_dir": arguments.data_dir}
+    settings = Settings.load(**{name: value for name, value in given.items() if value is not None}, upkeep=True)
+    try:
+        with _place(settings) as place:
+            asyncio.run(_guide(place, settings, stay=arguments.stay))
+    except KeyboardInterrupt:
+        print("\nGoodbye. The tour has tidied up after itself.")
+        return 0 if arguments.stay else 130
+    return 0
+
+
+@contextlib.contextmanager
+def _place(settings: Settings) -> Iterator[Place]:
+    """The PostgreSQL of the DSN, or a private one that is stopped at the end."""
+    if settings.dsn is not None:
+        yield Place(masked(settings.dsn), settings.dsn, "psql")
+        return
+    postgres = EmbeddedPostgres(settings.data_dir)
+    try:
+        postgres.start()
+    except OSError as error:
+        raise ConfigurationError(f"{settings.data_dir} cannot be a data directory: {error.strerror}") from error
+    try:
+        dsn = asyncio.run(postgres.create_database(DATABASE))
+        yield Place(f"a private PostgreSQL in {postgres.data_dir}", dsn, str(postgres.bin_dir / "psql"))
+    finally:
+        postgres.stop()
+
+
+async def _guide(place: Place, settings: Settings, *, stay: bool) -> None:
+    queue = f"tour-{uuid4().hex[:4]}"
+    async with _visit(place.dsn, settings, queue) as given:
+        print(f'Queen {__version__} on {place.name}\n\n     queue = "{queue}"')
+        for number, stop in enumerate(STOPS, 1):
+            _announce(number, stop)
+            _conclude(await stop(**{name: given[name] for name in inspect.signature(stop).parameters}))
+        if stay:
+            print(
+                f"\nThe queue stays until Ctrl-C. Look at it from another terminal:\n\n{_look(place, queue)}",
+                flush=True,
+            )
+            await asyncio.Event().wait()
+    print(
+        f"\nThat was Queen. The tour's queue is deleted again.\n"
+        f"  the data is in    {place.name}\n"
+        f"  look at it        queen tour --stay (or make run ARGS=--stay) keeps the queue, and says how to use psql\n"
+        f"  read on           README.md, examples/, docs/engine.md"
+    )
+
+
+def _look(place: Place, queue: str) -> str:
+    queries = ("select * from queen.messages", "select * from queen.ledger")
+    return "\n".join(
+        f"  {place.psql} '{masked(place.dsn)}' -c \"{query} where queue = '{queue}'\"" for query in queries
+    )
+
+
+@contextlib.asynccontextmanager
+async def _visit(dsn: str, settings: Settings, queue: str) -> AsyncIterator[dict[str, object]]:
+    """An engine, an application's own connection and a queue name; the queue is deleted at the end."""
+    try:
+        connection = await asyncpg.connect(dsn)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {error}") from error
+    engine = Engine(dsn, settings)
+    try:
+        await engine.open()
+        try:
+            yield {"engine": engine, "connection": connection, "queue": queue}
+        finally:
+            with contextlib.suppress(QueenError):
+                await engine.admin.delete_queue(queue)
+    except asyncpg.PostgresError as error:
+        raise translate(error) from error
+    finally:
+        await engine.close()
+        await connection.close()
+
+
+def _announce(number: int, stop: Callable[..., Awaitable[str]]) -> None:
+    title, _, explanation = inspect.cleandoc(stop.__doc__ or "").partition("\n\n")
+    bold, dim, plain = ("\033[1m", "\033[2m", "\033[0m") if wants_colour(sys.stdout) else ("", "", "")
+    print(f"\n{bold}{number}. {title.removesuffix('.')}{plain}")
+    print(textwrap.indent(explanation, "   "), end="\n\n")
+    print(textwrap.indent(_code(stop), f"     {dim}", lambda _: True).replace("\n", f"{plain}\n"), end=f"{plain}\n\n")
+
+
+def _code(stop: Callable[..., Awaitable[str]]) -> str:
+    """The body of a stop, without its docstring and its return, which words the result."""
+    source = inspect.getsource(stop)
+    [function] = ast.parse(source).body
+    assert isinstance(function, ast.AsyncFunctionDef)
+    lines = source.splitlines()[function.body[1].lineno - 1 : function.body[-1].lineno - 1]
+    return textwrap.dedent("\n".join(lines))
+
+
+def _conclude(result: str) -> None:
+    print("   -> " + textwrap.indent(result, "      ").lstrip())
+
+
+def _items(popped: Popped) -> str:
+    """The messages of a pop by partition: `ann: tea, cake; bob: milk`."""
+    partitions: dict[str, list[str]] = {}
+    for message in popped.messages:
+        partitions.setdefault(message.lease.partition, []).append(json.loads(bytes(message.payload))["item"])
+    return "; ".join(f"{partition}: {', '.join(items)}" for partition, items in sorted(partitions.items()))
+
+
+def _table(ledger: Sequence[LedgerLine]) -> str:
+    rows = [["partition", "group", "pushed", "completed", "dead", "leased", "pending", "balanced"]]
+    for line in ledger:
+        counts = (line.pushed, line.completed, line.dead_lettered, line.leased, line.pending)
+        rows.append([line.partition, line.group_name, *map(str, counts), "yes" if line.balanced else "NO"])
+    first, second, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join(
+        "  ".join([row[0].ljust(first), row[1].ljust(second), *map(str.rjust, row[2:], others)]) for row in rows
+    )
