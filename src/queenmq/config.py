@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TextIO
 
 import msgspec
 from msgspec import Meta
@@ -170,6 +170,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         nearest = difflib.get_close_matches(variable, known, n=1)
         suggestion = f"; did you mean {nearest[0]}?" if nearest else ""
         raise ConfigurationError(f"{variable} is not a setting of Queen{suggestion}")
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Whether a person is watching this stream and has not asked for plain text (no-color.org)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def masked(dsn: str) -> str:
