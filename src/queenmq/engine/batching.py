@@ -54,7 +54,12 @@ class Batcher(Generic[Item, Answer]):
         self.requests += 1
         if len(self._running) < self._calls_max:
             self._start()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                self._unclaimed(future.result())  # answered, and gone before it could take it
+            raise
 
     async def close(self) -> None:
         """Refuse new requests and finish what was accepted."""
@@ -63,18 +68,20 @@ class Batcher(Generic[Item, Answer]):
             await asyncio.wait(self._running)
 
     def _start(self) -> None:
-        task = asyncio.create_task(self._work())
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running.add(asyncio.create_task(self._work()))
 
     async def _work(self) -> None:
-        # One turn of the loop lets requests that become ready together travel together.
-        await asyncio.sleep(0)
-        while batch := self._take():
-            if self._waiting and len(self._running) < self._calls_max:
-                self._start()
-            self.batches += 1
-            await self._serve(batch)
+        try:
+            # One turn of the loop lets requests that become ready together travel together.
+            await asyncio.sleep(0)
+            while batch := self._take():
+                if self._waiting and len(self._running) < self._calls_max:
+                    self._start()
+                self.batches += 1
+                await self._serve(batch)
+        finally:
+            # Here, not when the task is over: whoever asks in between would find all calls taken, and nobody serving.
+            self._running.discard(asyncio.current_task())
 
     def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
         batch: list[tuple[Item, asyncio.Future[Answer]]] = []
@@ -91,7 +98,7 @@ class Batcher(Generic[Item, Answer]):
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._run([item for item, _ in batch])
+            answered = list(zip(batch, await self._run([item for item, _ in batch]), strict=True))
         except Refused as error:
             if len(batch) == 1:
                 _fail(batch, error)
@@ -107,7 +114,7 @@ class Batcher(Generic[Item, Answer]):
             log.exception("a batch failed in an unforeseen way")
             _fail(batch, QueenError(f"unforeseen failure: {error!r}"))
             return
-        for (_, future), answer in zip(batch, answers, strict=True):
+        for (_, future), answer in answered:
             if future.done():  # the requester went away meanwhile
                 if not isinstance(answer, QueenError):
                     self._unclaimed(answer)

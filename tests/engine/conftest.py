@@ -1,0 +1,67 @@
+"""Engines on a database of their own; after every test the books must balance.
+
+No test sleeps. Should a test wait for something that never comes, the safety net ends it.
+"""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from queenmq.config import Settings
+from queenmq.engine import Engine
+from tests.books import assert_the_books_balance
+
+HERE = Path(__file__).parent
+TEST_SECONDS_MAX = 60
+
+Opener = Callable[..., Awaitable[Engine]]
+
+
+def pytest_collection_modifyitems(items: Iterable[Any]) -> None:
+    for item in items:
+        if HERE in item.path.parents and inspect.iscoroutinefunction(getattr(item, "obj", None)):
+            item.obj = _caught(item.obj)
+
+
+def _caught(test: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def run(*arguments: Any, **named: Any) -> None:
+        async with asyncio.timeout(TEST_SECONDS_MAX):
+            await test(*arguments, **named)
+
+    return run
+
+
+@pytest.fixture
+async def open_engine(database: str) -> AsyncIterator[Opener]:
+    """Open one more engine on the test's database, without upkeep: `await open_engine(pop_calls_max=1)`."""
+    async with AsyncExitStack() as opened:
+
+        async def open_one(dsn: str = database, **settings: Any) -> Engine:
+            return await opened.enter_async_context(Engine(dsn, Settings(**({"upkeep": False} | settings))))
+
+        yield open_one
+
+
+@pytest.fixture
+async def engine(open_engine: Opener) -> Engine:
+    """An engine on the test's database, without upkeep."""
+    return await open_engine()
+
+
+@pytest.fixture(autouse=True)
+async def balanced(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Whatever a test does, nothing contradicts anything else afterwards."""
+    if "database" not in request.fixturenames:
+        yield
+        return
+    connect = request.getfixturevalue("connect")
+    yield
+    connection = await connect()
+    await assert_the_books_balance(connection, await connection.fetchval("select clock_timestamp()"))
