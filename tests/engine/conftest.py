@@ -6,16 +6,18 @@ No test sleeps. Should a test wait for something that never comes, the safety ne
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
 from tests.books import assert_the_books_balance
+from tests.fixtures.clusters import run_apart
 
 HERE = Path(__file__).parent
 TEST_SECONDS_MAX = 60
@@ -56,12 +58,19 @@ async def engine(open_engine: Opener) -> Engine:
 
 
 @pytest.fixture(autouse=True)
-async def balanced(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+def balanced(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test does, nothing contradicts anything else afterwards."""
     if "database" not in request.fixturenames:
         yield
         return
-    connect = request.getfixturevalue("connect")
+    dsn = request.getfixturevalue("database")
     yield
-    connection = await connect()
-    await assert_the_books_balance(connection, await connection.fetchval("select clock_timestamp()"))
+    run_apart(_check(dsn))
+
+
+async def _check(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await assert_the_books_balance(connection, await connection.fetchval("select clock_timestamp()"))
+    finally:
+        await connection.close()

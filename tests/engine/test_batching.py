@@ -6,6 +6,7 @@ import pytest
 
 from queenmq.engine.batching import Batcher
 from queenmq.errors import Closed, InvalidArgument, QueenError, TimedOut
+from tests.engine.shorthand import until
 
 
 class Runner:
@@ -181,12 +182,3 @@ async def test_closing_finishes_what_was_accepted_and_refuses_the_rest(run):
     run.gate.set()
     await closing
     assert [task.result() for task in accepted] == [0, 1, 2]
-
-
-async def until(holds):
-    """Let everybody else run until something holds."""
-    turn = asyncio.Event()
-    while not holds():
-        asyncio.get_running_loop().call_soon(turn.set)
-        await turn.wait()
-        turn.clear()

@@ -36,12 +36,15 @@ class Cipher:
 
     def decrypt(self, payload: bytes) -> bytes:
         """The JSON text again."""
-        name, _, hidden = msgspec.json.decode(payload, type=str).partition(":")
+        try:
+            name, _, hidden = msgspec.json.decode(payload, type=str).partition(":")
+            sealed = base64.b64decode(hidden)
+        except ValueError:
+            raise EncryptionRequired("the message is called encrypted, but not by Queen") from None
         key = self._keys.get(name)
         if key is None:
             raise EncryptionRequired(f'the message was encrypted with the key "{name}", which this process lacks')
-        sealed = base64.b64decode(hidden)
         try:
             return key.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], name.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):  # a ValueError: too short to be anything
             raise EncryptionRequired(f'the key "{name}" of this process is not the one that encrypted') from None

@@ -51,7 +51,7 @@ class Engine:
         self._bell = Bell(self.database, settings, self.waiting)
         self.admin = Administration(self.database, cipher, self._bell)
         self.pusher = Pusher(self.database, settings, cipher, self.segments, self._bell)
-        self.popper = Popper(self.database, settings, cipher, self.segments)
+        self.popper = Popper(self.database, settings, cipher, self.segments, self._bell)
         self.acker = Acker(self.database, settings, self._bell)
         self._transactor = Transactor(self.database, self.pusher, self._bell)
         self.leader = Leader(self.database, settings, self._bell)

@@ -4,7 +4,8 @@ The database hands out offset ranges; segments never change, so what they hold c
 """
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
@@ -19,12 +20,16 @@ from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.partitions import check_name
 from queenmq.engine.segments import Segment, SegmentCache
-from queenmq.errors import InvalidArgument, InvalidTimestamp, QueenError
+from queenmq.engine.waiting import Bell
+from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidTimestamp, QueenError
 from queenmq.model import QUEUE_MODE, Lease, Message, PopKind, PopRequest
+
+log = logging.getLogger(__name__)
 
 PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
 FULL_SCAN_SECONDS = 1.0  # how often a pop looks at all ready partitions, however old
+KINDS_MAX = 10_000  # of which we remember where ready partitions begin
 
 POP = """
 select * from queen.pop_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, p_lookback => $14)
@@ -55,11 +60,12 @@ class ReadySince:
 class Popper:
     """Leases partitions for consumers and brings their messages."""
 
-    def __init__(self, database: Database, settings: Settings, cipher: Cipher, cache: SegmentCache) -> None:
+    def __init__(self, database: Database, settings: Settings, cipher: Cipher, cache: SegmentCache, bell: Bell) -> None:
         self._database = database
         self._settings = settings
         self._cipher = cipher
         self._cache = cache
+        self._bell = bell
         self._ready: dict[PopKind, ReadySince] = {}
         self._lookback = timedelta(milliseconds=2 * settings.poll_interval_max_ms)
         self.batcher = Batcher(
@@ -76,10 +82,20 @@ class Popper:
 
     def _give_back(self, popped: Popped) -> None:
         """Nobody is there to take it: end the lease, as if the pop had not happened."""
-        if popped.leases and popped.leases[0].id is not None:
-            task = asyncio.create_task(self._database.value(RELEASE, [popped.leases[0].id]))
+        ids = {lease.id for lease in popped.leases if lease.id is not None}
+        if ids:
+            task = asyncio.create_task(self._release(ids, {lease.queue for lease in popped.leases}))
             self._returns.add(task)
             task.add_done_callback(self._returns.discard)
+
+    async def _release(self, lease_ids: Iterable[UUID], queues: Iterable[str]) -> None:
+        """End leases that nobody will use; should it fail, they expire."""
+        try:
+            await self._database.value(RELEASE, list(lease_ids))
+        except QueenError as error:
+            log.warning("unused leases are left to expire", extra={"cause": repr(error)})
+        for queue in queues:
+            self._bell.ring(queue)
 
     async def close(self) -> None:
         """Finish what was accepted."""
@@ -112,15 +128,25 @@ class Popper:
         if request.subscription_from is not None and request.subscription_from.tzinfo is None:
             raise InvalidTimestamp("the subscription timestamp has no time zone")
 
-    async def _pop_all(self, requests: list[PopRequest]) -> list[Popped | QueenError]:
+    async def _pop_all(self, requests: list[PopRequest]) -> Sequence[Popped | QueenError]:
         lease_ids = [uuid4() for _ in requests]
         rows = await self._claim(requests, lease_ids)
-        segments = await self._segments([(row["partition_id"], row["from_offset"], row["to_offset"]) for row in rows])
+        try:
+            segments = await self._segments([_range(row) for row in rows])
+        except QueenError:
+            await self._release(lease_ids, {row["queue_name"] for row in rows})
+            raise
         answers: list[tuple[list[Lease], list[Message]]] = [([], []) for _ in requests]
+        unreadable: dict[int, EncryptionRequired] = {}
         for row in rows:
-            request = requests[row["request"] - 1]
+            number = row["request"] - 1
+            request = requests[number]
             self._note_ready(request.kind, row["ready_since"])
-            leases, messages = answers[row["request"] - 1]
+            held = segments[_range(row)]
+            if isinstance(held, EncryptionRequired):
+                unreadable[number] = _explained(held, row)
+                continue
+            leases, messages = answers[number]
             lease = Lease(
                 row["lease_id"],
                 request.group,
@@ -131,16 +157,23 @@ class Popper:
                 row["expires_at"],
             )
             leases.append(lease)
-            messages += _messages(lease, row, segments[row["partition_id"], row["from_offset"]])
-        return [Popped(*answer) for answer in answers]
+            messages += _messages(lease, row, held)
+        if unreadable:  # somebody else may have the key
+            queues = {row["queue_name"] for row in rows if row["request"] - 1 in unreadable}
+            await self._release([lease_ids[number] for number in unreadable], queues)
+        return [unreadable.get(number) or Popped(*answer) for number, answer in enumerate(answers)]
 
     async def _claim(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
+        attempt = 0
         while True:
             try:
                 return await self._database.rows(POP, *self._arguments(requests, lease_ids), repeatable=False)
             except OutcomeUnknown as lost:
                 await self._database.end_backend(lost.backend)
                 await self._database.value(RELEASE, lease_ids)
+                attempt += 1
+                if attempt > self._settings.retry_attempts_max:
+                    raise
 
     def _arguments(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
         return [
@@ -172,6 +205,8 @@ class Popper:
         """Where to begin looking; from time to time, at the very beginning."""
         known = self._ready.get(kind)
         if known is None or monotonic() - known.looked_at >= FULL_SCAN_SECONDS:
+            if len(self._ready) >= KINDS_MAX:
+                self._ready.clear()
             self._ready[kind] = ReadySince()
             return None
         return known.since
@@ -181,26 +216,50 @@ class Popper:
         if known is not None:
             known.since = since
 
-    async def _segments(self, ranges: list[Range]) -> dict[tuple[int, int], list[Segment]]:
-        """The segments behind the ranges, by partition and start; what is not in memory comes in one call."""
-        found: dict[tuple[int, int], list[Segment]] = {}
+    async def _segments(self, ranges: list[Range]) -> dict[Range, Sequence[Segment] | EncryptionRequired]:
+        """The segments behind the ranges; what is not in memory comes in one call."""
+        found: dict[Range, Sequence[Segment] | EncryptionRequired] = {}
         missing: list[Range] = []
-        for partition_id, start, end in ranges:
-            segments = self._cache.covering(partition_id, start, end)
+        for each in ranges:
+            segments = self._cache.covering(*each)
             if segments is None:
-                missing.append((partition_id, start, end))
+                missing.append(each)
             else:
-                found[partition_id, start] = segments
+                found[each] = segments
         if missing:
             rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)))
             fetched: dict[int, list[Segment]] = {}
+            unreadable: list[tuple[Range, EncryptionRequired]] = []
             for row in rows:
-                segment = Segment.of_row(row, self._cipher)
-                fetched.setdefault(segment.partition_id, []).append(segment)
+                partition_id, first = row["partition_id"], row["first_offset"]
+                try:
+                    segment = Segment.of_row(row, self._cipher)
+                except EncryptionRequired as error:
+                    unreadable.append(((partition_id, first, first + row["message_count"]), error))
+                    continue
+                fetched.setdefault(partition_id, []).append(segment)
                 self._cache.put(segment)
-            for partition_id, start, _ in missing:
-                found[partition_id, start] = fetched.get(partition_id, [])
+            for each in missing:
+                found[each] = next(
+                    (error for unread, error in unreadable if _overlap(each, unread)), fetched.get(each[0], ())
+                )
         return found
+
+
+def _range(row: Any) -> Range:
+    return row["partition_id"], row["from_offset"], row["to_offset"]
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+
+
+def _explained(error: EncryptionRequired, row: Any) -> EncryptionRequired:
+    """Say where the messages are: after a pop that acknowledged them itself, a seek brings them back."""
+    return EncryptionRequired(
+        f"{error.message}; it is among offsets {row['from_offset']} to {row['to_offset'] - 1} of partition "
+        f'"{row["partition_name"]}" of queue "{row["queue_name"]}"'
+    )
 
 
 def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Message]:

@@ -1,0 +1,72 @@
+"""What most of these tests say: messages from values, values from messages, and waiting without a clock."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from queenmq.engine import Engine
+from queenmq.engine.pop import Popped
+from queenmq.model import DEFAULT_PARTITION, Ack, Acked, AckStatus, Outgoing, PopRequest
+
+HOUR_MS = 3_600_000  # as a poll interval: the fallback poll is not what wakes anybody
+
+
+def messages(
+    queue: str, *values: Any, partition: str = DEFAULT_PARTITION, ids: Sequence[str | None] = (), **others: Any
+) -> list[Outgoing]:
+    """One message per value."""
+    given = ids or [None] * len(values)
+    return [
+        Outgoing(queue, json.dumps(value).encode(), partition, id, **others)
+        for value, id in zip(values, given, strict=True)
+    ]
+
+
+def values(popped: Popped) -> list[Any]:
+    return [json.loads(bytes(message.payload)) for message in popped.messages]
+
+
+def lease_id(popped: Popped) -> UUID:
+    [id] = {lease.id for lease in popped.leases}
+    assert id is not None
+    return id
+
+
+async def pop(engine: Engine, queue: str | None = None, wait_seconds: float = 0.0, **request: Any) -> Popped:
+    return await engine.pop(PopRequest(queue=queue, **request), wait_seconds)
+
+
+async def ack(engine: Engine, popped: Popped, status: AckStatus = "completed", error: str | None = None) -> list[Acked]:
+    return await engine.ack([Ack.of(message, status, error) for message in popped.messages])
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let everybody else run until something holds."""
+    turn = asyncio.Event()
+    while not holds():
+        asyncio.get_running_loop().call_soon(turn.set)
+        await turn.wait()
+        turn.clear()
+
+
+async def until_asked(asks: Callable[[], Awaitable[Any]]) -> None:
+    """Ask again and again until the answer is yes."""
+    while not await asks():
+        pass
+
+
+async def parked(engine: Engine, polls: int = 1) -> None:
+    """Until so many polls wait."""
+    await until(lambda: engine.waiting.parked == polls)
+
+
+async def push_silently(connection: Any, partition_id: int, *values: Any) -> None:
+    """Push as somebody does who rings no bell."""
+    await connection.execute(
+        "select * from queen.push_segments(array[$1::bigint], array[$2::int], array[$3::bytea])",
+        partition_id,
+        len(values),
+        json.dumps(values).encode(),
+    )
