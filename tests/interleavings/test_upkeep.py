@@ -181,12 +181,14 @@ async def test_a_push_to_a_limited_queue_and_everything_that_changes_its_depth(s
 
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.queue.configure(scene.name, max_queue_size=100, retention_seconds=60)
+        await scene.director.queue.configure(
+            scene.name, max_queue_size=100, retention_seconds=60, retry_delay_ms=900_000
+        )
         await scene.director.push_many(("ann", [1, 2]), ("bob", [3]), ("eve", [4]), ("zoe", [6]))
         await scene.director.pop(group="others", partitions=9)
         for delivery in await scene.director.pop(partitions=9):
-            if delivery.partition == "ann":
-                await scene.director.queue.ack(delivery, status="dlq")
+            status = {"ann": "dlq", "bob": "failed"}.get(delivery.partition, "completed")
+            await scene.director.queue.ack(delivery, status=status)
         scene.director.queue.clock.advance(61)
         await scene.director.push_in_transaction("ann", 5)
         alice.will_in_transaction(partial(FUNCTIONS[name], alice))
