@@ -238,6 +238,7 @@ class TraceStep(Struct, frozen=True, kw_only=True):
     created_at: datetime
     seconds_since_previous: float | None
     seconds_since_start: float
+    encrypted: bool
     payload: bytes
 
 
