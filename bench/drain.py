@@ -1,0 +1,62 @@
+"""Drain by pop and ack, against the push that filled the queue."""
+
+import asyncio
+import time
+
+from bench.harness import Bench, Line
+from bench.push import IN_FLIGHT, push
+from queenmq.engine import Engine
+from queenmq.model import Ack, PopRequest
+
+CONSUMERS = 16
+
+
+async def run(bench: Bench) -> None:
+    for partitions in (10, 1_000):
+        for batch in (100, 1_000):
+            async with bench.engine(push_calls_max=IN_FLIGHT) as engine:
+                filled, seconds = await _fill(engine, partitions, bench.seconds * 2)
+                pushed = filled / seconds
+                drained = filled / await _drain(engine, filled, batch)
+                bench.report(
+                    Line(
+                        f"pop+ack drain, batch {batch:,}, {partitions:,} partitions",
+                        "the push rate of the same case",
+                        f"{drained / pushed:.2f}x",
+                        drained >= pushed,
+                        f"push {pushed:,.0f}/s, drain {drained:,.0f}/s",
+                    )
+                )
+
+
+async def _fill(engine: Engine, partitions: int, seconds: float) -> tuple[int, float]:
+    work = push(engine, partitions, with_ids=False)
+    start = time.perf_counter()
+    count = 0
+
+    async def loop(worker: int) -> None:
+        nonlocal count
+        while time.perf_counter() < start + seconds:
+            count += await work(worker)
+
+    await asyncio.gather(*(loop(worker) for worker in range(IN_FLIGHT)))
+    return count, time.perf_counter() - start
+
+
+async def _drain(engine: Engine, expected: int, batch: int) -> float:
+    request = PopRequest(queue="q", group="drain", batch=batch)
+    left = expected
+    start = time.perf_counter()
+
+    async def consume() -> None:
+        nonlocal left
+        while left > 0:
+            popped = await engine.pop(request)
+            if popped.messages:
+                left -= len(popped.messages)
+                await engine.ack([Ack.of(message) for message in popped.messages])
+            else:
+                await asyncio.sleep(0.001)
+
+    await asyncio.gather(*(consume() for _ in range(CONSUMERS)))
+    return time.perf_counter() - start

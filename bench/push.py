@@ -1,0 +1,113 @@
+"""Push against the limit (COPY of the same bytes) and against one row per message."""
+
+import itertools
+import uuid
+from collections.abc import Awaitable, Callable
+
+import asyncpg
+
+from bench.harness import Bench, Line, median, payloads, rate
+from queenmq.engine import Engine
+from queenmq.model import Outgoing
+
+ASKED = {1: 0.90, 10: 0.80, 100: 0.55, 1_000: 0.18}
+ASKED_OVER_ROWS = {10: 7.0, 1_000: 2.2}
+ASKED_WITH_IDS = 0.75
+IN_FLIGHT = 2
+ROUNDS = 3
+
+ROWS = """
+create table rows (
+    id uuid primary key, queue text not null, partition int not null, transaction_id uuid not null,
+    created_at timestamptz not null default clock_timestamp(), payload jsonb not null
+);
+create index on rows (queue, partition, created_at, id);
+create index on rows (transaction_id);
+create index on rows (created_at);
+"""
+
+Work = Callable[[int], Awaitable[int]]
+
+
+async def run(bench: Bench) -> None:
+    for partitions in ASKED:
+        async with bench.engine(push_calls_max=IN_FLIGHT) as engine:
+            connections = [await asyncpg.connect(engine.database.dsn) for _ in range(IN_FLIGHT)]
+            await connections[0].execute("create table bare (payload text)")
+            await connections[0].execute(ROWS)
+            sides = {
+                "limit": copy_bare(connections),
+                "push": push(engine, partitions, with_ids=False),
+                "with ids": push(engine, partitions, with_ids=True),
+                "rows": copy_rows(connections, partitions),
+            }
+            await _compare(bench, partitions, sides, connections[0])
+            for connection in connections:
+                await connection.close()
+
+
+async def _compare(bench: Bench, partitions: int, sides: dict[str, Work], connection: asyncpg.Connection) -> None:
+    measured: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(ROUNDS):
+        for side, work in sides.items():
+            measured[side].append(await rate(bench.seconds, IN_FLIGHT, work))
+        await connection.execute("truncate bare, rows")
+    figures = {side: median(values) for side, values in measured.items()}
+    detail = ", ".join(f"{side} {value:,.0f}/s" for side, value in figures.items())
+    where = f"push, 1,000 messages a flush over {partitions:,} partition{'s' * (partitions > 1)}"
+    against_limit = figures["push"] / figures["limit"]
+    asked = ASKED[partitions]
+    bench.report(Line(where, f"{asked:.0%} of the limit", f"{against_limit:.0%}", against_limit >= asked, detail))
+    with_ids = figures["with ids"] / figures["push"]
+    asked = ASKED_WITH_IDS
+    bench.report(
+        Line(f"{where}, with transaction ids", f"{asked:.0%} of without", f"{with_ids:.0%}", with_ids >= asked)
+    )
+    if partitions in ASKED_OVER_ROWS:
+        asked = ASKED_OVER_ROWS[partitions]
+        over = figures["push"] / figures["rows"]
+        bench.report(Line(f"{where}, against one row per message", f"{asked}x", f"{over:.1f}x", over >= asked))
+
+
+def push(engine: Engine, partitions: int, *, with_ids: bool) -> Work:
+    """Flushes of 1,000 messages, spread evenly; every message is made anew, as producers do."""
+    texts = payloads()
+    names = [f"p{number % partitions}" for number in range(len(texts))]
+    numbers = itertools.count()
+
+    async def work(_: int) -> int:
+        if with_ids:
+            messages = [
+                Outgoing("q", text, name, transaction_id=f"order-{next(numbers):032}")
+                for text, name in zip(texts, names, strict=True)
+            ]
+        else:
+            messages = [Outgoing("q", text, name) for text, name in zip(texts, names, strict=True)]
+        return len(await engine.push(messages))
+
+    return work
+
+
+def copy_bare(connections: list[asyncpg.Connection]) -> Work:
+    """The limit: the same bytes by COPY into a table of one column without an index."""
+    records = [(text.decode(),) for text in payloads()]
+
+    async def work(worker: int) -> int:
+        await connections[worker].copy_records_to_table("bare", records=records)
+        return len(records)
+
+    return work
+
+
+def copy_rows(connections: list[asyncpg.Connection], partitions: int) -> Work:
+    """One row per message, with a uuid key, jsonb and three more indexes; even so by COPY, its fastest way in."""
+    texts = [text.decode() for text in payloads()]
+
+    async def work(worker: int) -> int:
+        records = [(uuid.uuid4(), "q", number % partitions, uuid.uuid4(), text) for number, text in enumerate(texts)]
+        await connections[worker].copy_records_to_table(
+            "rows", records=records, columns=["id", "queue", "partition", "transaction_id", "payload"]
+        )
+        return len(records)
+
+    return work
