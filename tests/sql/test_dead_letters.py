@@ -214,7 +214,7 @@ async def test_dead_letters_are_purged_by_any_filter_but_never_by_none(queue, fi
         await purge()
     assert await purge(p_group="other") == 0
     assert await purge(p_older_than=queue.clock.now) == 0
-    [newest, oldest] = await queue.dead_letters("orders")
+    newest, _ = await queue.dead_letters("orders")
     assert await purge(p_ids=[newest["id"]]) == 1
     queue.clock.advance(1)
     assert await purge(p_queue="orders", p_older_than=queue.clock.now) == 1

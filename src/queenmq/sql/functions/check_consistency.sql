@@ -4,7 +4,9 @@
 -- sees one moment, so it may be run while the queue is in use.
 create function queen.check_consistency(p_now timestamptz default clock_timestamp())
 returns table ("check" text, queue text, partition text, detail text)
-language sql stable as $$
+language sql stable
+set jit = off
+as $$
     with logs as (
         select l.partition_id, l.queue_id, q.name as queue, p.name as partition, l.start_offset, l.next_offset,
                l.last_message_at

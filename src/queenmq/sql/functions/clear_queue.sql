@@ -7,7 +7,9 @@
 -- Raises:  QN404 no such queue.
 -- Returns: the number of messages dropped.
 create function queen.clear_queue(p_queue text, p_now timestamptz default clock_timestamp()) returns bigint
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 declare
     v_ids       bigint[];
     v_messages  bigint;

@@ -4,7 +4,9 @@
 -- are those of the partitions that exist: when idle ones are removed they shrink, so a rate is a
 -- difference that is not below 0.
 create function queen.collect_stats(p_now timestamptz default clock_timestamp()) returns void
-language sql as $$
+language sql
+set jit = off
+as $$
     delete from queen.stats where minute < p_now - interval '30 days';
     insert into queen.stats (minute, queue_id, partitions, pushed, stored, completed, dead_lettered, expired)
     select date_trunc('minute', p_now), q.id, l.partitions, l.pushed, l.stored, c.completed, c.dead_lettered, c.expired

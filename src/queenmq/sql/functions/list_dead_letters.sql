@@ -17,7 +17,9 @@ create function queen.list_dead_letters(
     transaction_id text, trace_id uuid, created_at timestamptz, failed_at timestamptz, retry_count int, error text,
     producer text, encrypted boolean, payload json
 )
-language plpgsql stable as $$
+language plpgsql stable
+set jit = off
+as $$
 #variable_conflict use_column
 declare
     v_queue  int := case when p_queue is not null then queen.find_queue(p_queue) end;

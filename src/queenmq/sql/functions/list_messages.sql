@@ -17,7 +17,9 @@ create function queen.list_messages(
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
     trace_id uuid, created_at timestamptz, producer text, encrypted boolean, payload json, status text, cursor text
 )
-language plpgsql stable as $$
+language plpgsql stable
+set jit = off
+as $$
 #variable_conflict use_column
 declare
     v_queue      int := queen.find_queue(p_queue);

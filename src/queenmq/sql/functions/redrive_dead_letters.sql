@@ -19,7 +19,9 @@ create function queen.redrive_dead_letters(
     p_group  text        default null,
     p_now    timestamptz default clock_timestamp()
 ) returns int
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 declare
     v_queue    int := case when p_queue is not null then queen.find_queue(p_queue) end;
     v_letters  bigint[];

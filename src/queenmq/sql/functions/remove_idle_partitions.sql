@@ -10,7 +10,9 @@ create function queen.remove_idle_partitions(
     p_limit         int         default 1000,
     p_now           timestamptz default clock_timestamp()
 ) returns int
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 declare
     v_since  timestamptz := p_now - make_interval(secs => p_idle_seconds);
     v_ids    bigint[];

@@ -12,7 +12,9 @@ create function queen.resync_partition_lookup(
     p_queue  text        default null,
     p_now    timestamptz default clock_timestamp()
 ) returns bigint
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 declare
     v_queues  int[] := case when p_queue is not null then array[queen.find_queue(p_queue)]
                             else array(select id from queen.queues) end;

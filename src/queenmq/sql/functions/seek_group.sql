@@ -17,7 +17,9 @@ create function queen.seek_group(
     p_to         text        default null,    -- beginning or end
     p_now        timestamptz default clock_timestamp()
 ) returns int
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 declare
     v_queue      int := queen.find_queue(p_queue);
     v_partition  bigint;

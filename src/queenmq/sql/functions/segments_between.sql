@@ -9,7 +9,9 @@
 -- Raises:  QN400 no such tick, or the wrong way round, QN404 no such queue.
 create function queen.segments_between(p_queue text, p_from_tick bigint, p_to_tick bigint)
 returns setof queen.segments
-language plpgsql stable as $$
+language plpgsql stable
+set jit = off
+as $$
 declare
     v_queue  int := queen.find_queue(p_queue);
     v_from   queen.ticks := queen.find_tick(p_from_tick);

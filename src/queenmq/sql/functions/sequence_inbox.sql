@@ -15,7 +15,9 @@ create function queen.sequence_inbox(
     p_limit  int         default 1000,
     p_now    timestamptz default null    -- null: the clock, read under the locks
 ) returns table (moved int, stored int, woken bigint[], queues text[], more boolean)
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 #variable_conflict use_column
 declare
     v_full        text[];

@@ -6,7 +6,9 @@
 -- Locks:   the row of system_state, so that later ticks have later snapshots.
 -- Returns: the newest tick's id.
 create function queen.take_tick(p_now timestamptz default clock_timestamp()) returns bigint
-language plpgsql as $$
+language plpgsql
+set jit = off
+as $$
 declare
     v_epoch  smallint;
     v_last   queen.ticks;
