@@ -1,7 +1,8 @@
 """What crosses the engine's border: messages out, messages in, and what was said about them.
 
 Payloads are JSON text as bytes; nobody here looks inside. Structs are frozen where they are answers, and a
-message's id is computed when somebody asks for it: it is made of where the message lives.
+message's id is computed when somebody asks for it: it is made of where the message lives. What exists by the
+thousand is hidden from the garbage collector (gc=False): it cannot be part of a cycle.
 """
 
 from datetime import datetime
@@ -46,7 +47,7 @@ def milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1_000_000 + 0.5) // 1000
 
 
-class Outgoing(Struct, frozen=True):
+class Outgoing(Struct, frozen=True, gc=False):
     """A message to push."""
 
     queue: str
@@ -57,7 +58,7 @@ class Outgoing(Struct, frozen=True):
     producer: str | None = None
 
 
-class Pushed(Struct, frozen=True):
+class Pushed(Struct, frozen=True, gc=False):
     """What became of a pushed message; for a duplicate, where the first one is."""
 
     partition_id: int
@@ -113,7 +114,7 @@ class Lease(Struct, frozen=True):
     expires_at: datetime | None
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """A delivered message."""
 
     lease: Lease
@@ -136,7 +137,7 @@ class Message(Struct, frozen=True):
         return self.given_transaction_id or str(self.id)
 
 
-class Ack(Struct, frozen=True):
+class Ack(Struct, frozen=True, gc=False):
     """What became of a delivered message."""
 
     partition_id: int
@@ -154,7 +155,7 @@ class Ack(Struct, frozen=True):
         return cls(lease.partition_id, lease.group_id, lease.id, message.offset, status, error)
 
 
-class Acked(Struct, frozen=True):
+class Acked(Struct, frozen=True, gc=False):
     """The answer to one Ack. `released`: the lease has ended, everything in it was answered."""
 
     accepted: bool

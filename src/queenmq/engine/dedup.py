@@ -71,7 +71,9 @@ class RecentIds:
         self, first_offset: int, count: int, ids: Sequence[str | None] | None, created_at: datetime, window: timedelta
     ) -> None:
         """A segment that was written: by us, or missed and told by a push."""
-        if first_offset >= self.known:
+        if first_offset == self.known and not self._islands:
+            self.known += count
+        elif first_offset >= self.known:
             self._islands[first_offset] = first_offset + count
             while (end := self._islands.pop(self.known, None)) is not None:
                 self.known = end
@@ -89,6 +91,8 @@ class RecentIds:
     def catch_up(self, known: int) -> None:
         """Everything below this offset has been told."""
         self.known = max(self.known, known)
+        if not self._islands:
+            return
         for first in sorted(first for first in self._islands if first <= self.known):
             self.known = max(self.known, self._islands.pop(first))
 

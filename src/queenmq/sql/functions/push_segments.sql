@@ -95,7 +95,11 @@ begin
           from unnest(p_partition_ids, p_transaction_ids, p_expected_offsets, first_offsets, created_ats)
                with ordinality as i (id, ids, expected, first_offset, now, n)
          cross join lateral queen.missed_ids(i.id, i.expected, i.ids, p_known_flushes, i.now) as m
-         where i.ids is not null and i.expected is distinct from i.first_offset;
+         where i.ids is not null and i.expected is distinct from i.first_offset
+           and (i.expected is null
+                or exists (select from queen.segments s    -- somebody else's
+                            where s.partition_id = i.id and s.first_offset >= i.expected and s.first_offset < i.first_offset
+                              and (s.flush_id = any (p_known_flushes)) is not true));
     end if;
     if v_duplicate then
         update queen.partition_lookup l
