@@ -41,7 +41,7 @@ async def test_two_open_pushes_to_one_partition(stage, end):
 async def test_pushes_through_the_inbox_are_placed_as_they_commit(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.push("ann", 1)
+        await scene.stock(("ann", [1]))
         alice.will_in_transaction(partial(alice.push_in_transaction, "ann", 11, 12), end=end)
         bert.will_in_transaction(partial(bert.push_in_transaction, "ann", 21))
         carl.will(carl.queue.sequence, partial(carl.pop, auto_ack=True))
@@ -53,7 +53,7 @@ async def test_pushes_through_the_inbox_are_placed_as_they_commit(stage, end):
 async def test_the_inbox_is_sequenced_while_someone_pushes_directly(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.push("ann", 1)
+        await scene.stock(("ann", [1]))
         await scene.director.push_in_transaction("ann", 2)
         alice.will_in_transaction(partial(alice.push, "ann", 11), end=end)
         bert.will_in_transaction(bert.queue.sequence)
@@ -144,6 +144,21 @@ async def test_transactions_that_cross(stage, end):
         alice.will_in_transaction(partial(alice.transact, one, "bob", 11), end=end)
         bert.will_in_transaction(partial(bert.transact, two, "ann", 21))
         carl.will(partial(carl.ack, two), partial(carl.ack, one))
+
+    assert await stage.every_order(prepare) == 90
+
+
+async def test_transactions_that_cross_behind_a_push(stage):
+    """Both wait for carl, each for another partition; when he is done, neither may wait for the other."""
+
+    async def prepare(scene, cast):
+        alice, bert, carl = cast.values()
+        await scene.director.push_many(("ann", [1]), ("bob", [2]))
+        [one] = await scene.director.pop("ann")
+        [two] = await scene.director.pop("bob")
+        alice.will_in_transaction(partial(alice.transact, one, "bob", 11))
+        bert.will_in_transaction(partial(bert.transact, two, "ann", 21))
+        carl.will_in_transaction(partial(carl.push_many, ("bob", [31]), ("ann", [32])))
 
     assert await stage.every_order(prepare) == 90
 

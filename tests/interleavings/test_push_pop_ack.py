@@ -51,9 +51,8 @@ async def test_two_pushes_and_an_ack_of_half_the_messages(stage, end):
 async def test_a_pop_and_a_push(stage, auto_ack, waiting, end):
     async def prepare(scene, cast):
         alice, bert = cast["alice"], cast["bert"]
-        await scene.director.push("ann", *range(1, waiting + 1))
+        await scene.stock(("ann", [1]))
         if not waiting:
-            await scene.director.push("ann", 1)
             await scene.director.pop(auto_ack=True)
         alice.will_in_transaction(partial(alice.pop, auto_ack=auto_ack))
         bert.will_in_transaction(partial(bert.push, "ann", 2), end=end)
@@ -65,7 +64,7 @@ async def test_a_pop_and_a_push(stage, auto_ack, waiting, end):
 async def test_a_pop_that_is_undone_and_a_push(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.push("ann", 1)
+        await scene.stock(("ann", [1]))
         alice.will_in_transaction(partial(alice.pop, auto_ack=True), end="rollback")
         bert.will_in_transaction(partial(bert.push, "ann", 2), end=end)
         carl.will(partial(carl.pop, auto_ack=True))
@@ -79,7 +78,7 @@ async def test_an_auto_ack_that_cannot_see_whether_someone_pushes_leaves_the_par
 
     async def prepare(scene, cast):
         alice, bert = cast["alice"], cast["bert"]
-        await scene.director.push("ann", 1)
+        await scene.stock(("ann", [1]))
         alice.will_in_transaction(partial(alice.push, "ann", 2), end=end)
         bert.will(partial(bert.pop, auto_ack=True), partial(bert.pop, auto_ack=True), partial(bert.pop))
 
@@ -91,8 +90,7 @@ async def test_a_pop_that_gives_everything_up_and_a_push(stage, end):
     async def prepare(scene, cast):
         alice, bert = cast["alice"], cast["bert"]
         await scene.director.queue.configure(scene.name, max_wait_seconds=60)
-        await scene.director.push("ann", 1)
-        await scene.director.pop(group="others")
+        await scene.stock(("ann", [1]))
         scene.director.queue.clock.advance(61)
         alice.will_in_transaction(partial(alice.push, "ann", 2), end=end)
         bert.will_in_transaction(bert.pop, bert.pop)
@@ -143,7 +141,7 @@ async def test_an_ack_and_the_pop_that_takes_over(stage, seconds):
 async def test_two_pops_never_get_the_same_partition(stage):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.push("ann", 1)
+        await scene.stock(("ann", [1]))
         alice.will_in_transaction(alice.pop)
         bert.will_in_transaction(bert.pop)
         carl.will(carl.pop)
@@ -157,9 +155,7 @@ async def test_two_pops_never_get_the_same_partition(stage):
 async def test_each_pop_gets_a_partition_while_there_is_one(stage):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.push("ann", 0)
-        await scene.director.pop(auto_ack=True)
-        await scene.director.push_many(("ann", [1]), ("bob", [2]), ("eve", [3]))
+        await scene.stock(("ann", [1]), ("bob", [2]), ("eve", [3]))
         alice.will_in_transaction(alice.pop)
         bert.will_in_transaction(bert.pop)
         carl.will_in_transaction(carl.pop)

@@ -12,11 +12,11 @@ ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 
 async def old_messages(scene, **options):
-    """Three messages in two partitions, read by nobody, older than the queue keeps them."""
+    """Three messages in two partitions, older than the queue keeps them; one group has read them, ours has not."""
     await scene.director.queue.configure(scene.name, retention_seconds=60, **options)
-    await scene.director.push_many(("ann", [1, 2]), ("bob", [3]))
-    await scene.director.pop(group="others", partitions=2)
-    scene.deleting = True
+    await scene.stock(("ann", [1, 2]), ("bob", [3]))
+    await scene.director.pop(group="others", partitions=2, auto_ack=True)
+    scene.perishable |= {1, 2, 3}
     scene.director.queue.clock.advance(61)
 
 
@@ -29,7 +29,6 @@ async def retain(actor):
 async def test_retention_and_a_push(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        await scene.director.pop(auto_ack=True)
         await old_messages(scene)
         alice.will_in_transaction(partial(retain, alice), end=end)
         bert.will_in_transaction(partial(bert.push_many, ("bob", [21]), ("ann", [22])))
@@ -48,7 +47,14 @@ async def test_retention_never_takes_what_a_pop_delivers(stage, auto_ack, end):
         bert.will_in_transaction(partial(bert.pop, auto_ack=auto_ack, partitions=2), end=end)
         carl.will(partial(carl.push, "ann", 31))
 
-    assert await stage.every_order(prepare) == 30
+    async def still_stored(scene, cast):
+        rows = await scene.director.queue.connection.fetch(
+            "select c.* from queen.partition_consumers c where c.lease_id is not null and not exists ("
+            "select from queen.segments s where s.partition_id = c.partition_id and s.first_offset <= c.lease_from)"
+        )
+        assert rows == []
+
+    assert await stage.every_order(prepare, still_stored) == 30
 
 
 @ENDS
@@ -69,6 +75,8 @@ async def test_a_new_group_and_retention(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
         await old_messages(scene)
+        await scene.director.do("delete_group", "workers", scene.name)
+        scene.first_seen.clear()
         alice.will_in_transaction(partial(retain, alice))
         bert.will_in_transaction(bert.pop, end=end)
         carl.will(partial(carl.push_many, ("ann", [31]), ("eve", [32])))
@@ -80,7 +88,7 @@ async def test_a_new_group_and_retention(stage, end):
 async def test_a_queue_is_cleared_while_it_is_used(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        scene.deleting = True
+        scene.perishable |= {1, 2, 3, 21, 22}
         await scene.director.push_many(("ann", [1, 2]), ("bob", [3]))
         [delivery] = await scene.director.pop("ann")
         alice.will_in_transaction(partial(alice.do, "clear_queue", scene.name), end=end)
@@ -118,7 +126,7 @@ async def test_a_push_and_the_deletion_of_its_place(stage, what, end):
 
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
-        scene.deleting = True
+        scene.perishable |= {1, 2}
         await scene.director.push("ann", 1)
         await scene.director.pop(auto_ack=True)
         alice.will_in_transaction(
@@ -145,7 +153,6 @@ async def test_idle_partitions_are_removed_unless_someone_pushes(stage):
         alice, bert, carl = cast.values()
         await old_messages(scene)
         await scene.director.pop(auto_ack=True, partitions=2)
-        await scene.director.pop(group="others", auto_ack=True, partitions=2)
         scene.director.queue.clock.advance(1000)
         [row] = await retain(scene.director)
         assert row["messages"] == 3
