@@ -1,0 +1,193 @@
+"""Plans do not depend on statistics: what is true of ten partitions is true of a hundred thousand.
+
+Every statement that runs inside a call is explained (auto_explain), with statistics from one extreme and data
+from the other. What counts is which index is walked and how many rows are touched, not how long it took.
+"""
+
+import json
+import uuid
+
+import pytest
+
+pytestmark = pytest.mark.every_postgres
+
+FEW, MANY = 10, 100_000
+HOT = {"partition_lookup", "partition_consumers", "segments"}
+
+
+async def grow(connection, start, end):
+    """Partitions start .. end - 1 of the queue `orders`, each with one message that group g has read."""
+    await connection.execute(
+        f"""
+        with named as (
+            insert into queen.partitions (queue_id, name)
+            select q.id, 'p' || n from queen.queues q, generate_series({start}, {end - 1}) as n returning id, queue_id
+        ), looked_up as (
+            insert into queen.partition_lookup (partition_id, queue_id, next_offset, last_message_at)
+            select id, queue_id, 1, '2030-01-01' from named
+        ), written as (
+            insert into queen.segments (partition_id, first_offset, message_count, queue_id, epoch, created_at, payloads)
+            select id, 0, 1, queue_id, 1, '2030-01-01', '[1]' from named
+        )
+        insert into queen.partition_consumers (partition_id, group_id, committed, origin, completed)
+        select n.id, g.id, 1, 0, 1 from named n join queen.queue_groups g using (queue_id)
+        """
+    )
+
+
+async def shrink(connection, end):
+    ids = f"(select id from queen.partitions where substr(name, 2)::int >= {end})"
+    for table in ("partition_lookup", "segments", "partition_consumers"):
+        await connection.execute(f"delete from queen.{table} where partition_id in {ids}")
+    await connection.execute(f"delete from queen.partitions where id in {ids}")
+
+
+async def make_ready(connection, where):
+    await connection.execute(
+        f"update queen.partition_consumers set committed = 0, completed = 0, ready_at = '2030-01-01' where {where}"
+    )
+
+
+READY = {
+    "idle": "false",
+    "one ready": "partition_id = (select max(partition_id) from queen.partition_consumers)",
+    "all ready": "true",
+}
+
+
+@pytest.fixture(params=["few, known as few", "few, known as many", "many, known as few", "many, known as many"])
+async def size(request, queue):
+    """How many partitions there are, while the statistics may say otherwise."""
+    connection = queue.connection
+    for table in HOT:
+        await connection.execute(f"alter table queen.{table} set (autovacuum_enabled = off)")
+    await queue.configure("orders")
+    await queue.call("subscribe", "g", "orders", None, None, None, "all", None, queue.clock.now)
+    await connection.execute("update queen.queue_groups set complete = true")
+    actual, _, known = request.param.partition(", known as ")
+    await grow(connection, 0, FEW)
+    if known == "many":
+        await grow(connection, FEW, MANY)
+    await connection.execute("analyze")
+    if (actual, known) == ("many", "few"):
+        await grow(connection, FEW, MANY)
+    elif (actual, known) == ("few", "many"):
+        await shrink(connection, FEW)
+    return FEW if actual == "few" else MANY
+
+
+class Explained:
+    """The plans of everything that runs between two points of a test."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.plans = []
+
+    async def __aenter__(self):
+        self.connection.add_log_listener(self.hear)
+        await self.connection.execute(
+            "load 'auto_explain'; set auto_explain.log_min_duration = 0; set auto_explain.log_analyze = on;"
+            "set auto_explain.log_nested_statements = on; set auto_explain.log_format = json;"
+            "set client_min_messages = log"
+        )
+        self.plans.clear()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.connection.execute("set client_min_messages = notice")
+        self.connection.remove_log_listener(self.hear)
+
+    def hear(self, _, message):
+        _, found, plan = message.message.partition("plan:\n")
+        if found:
+            self.plans.append(json.loads(plan))
+
+    def nodes(self, *texts):
+        for plan in self.plans:
+            if all(text in plan["Query Text"] for text in texts):
+                yield from walk(plan["Plan"])
+
+    def scans(self, *texts):
+        return [
+            node
+            for node in self.nodes(*texts)
+            if node.get("Relation Name") in HOT and node["Node Type"] != "ModifyTable"
+        ]
+
+
+def walk(node):
+    yield node
+    for child in node.get("Plans", ()):
+        yield from walk(child)
+
+
+def rows_touched(scans):
+    return sum((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in scans)
+
+
+def assert_only_index_scans(explained, rows_max):
+    scans = explained.scans()
+    assert scans
+    assert {node["Node Type"] for node in scans} <= {"Index Scan", "Index Only Scan"}
+    assert rows_touched(scans) <= rows_max
+
+
+async def pending(queue):
+    return await queue.call("has_pending_messages", ["orders"], [None], [None], [None], ["g"], p_now=queue.clock.now)
+
+
+async def test_no_call_touches_more_than_a_handful_of_rows(queue, size):
+    for ready, where in READY.items():
+        await make_ready(queue.connection, where)
+        await check_pending(queue, ready)
+        await check_pop_and_ack(queue, ready)
+    await check_a_hundred_pops(queue, size)
+    await check_push(queue)
+
+
+async def check_pending(queue, ready):
+    async with Explained(queue.connection) as explained:
+        [row] = await queue.call(
+            "has_pending_messages", ["orders"], [None], [None], [None], ["g"], p_now=queue.clock.now
+        )
+    assert row["pending"] == (ready != "idle")
+    assert_only_index_scans(explained, 5)
+    used = {node["Index Name"] for node in explained.scans() if node["Relation Name"] == "partition_consumers"}
+    assert "partition_consumers_ready" in used
+
+
+async def check_pop_and_ack(queue, ready):
+    async with Explained(queue.connection) as explained:
+        deliveries = await queue.pop("g", "orders")
+    assert len(deliveries) == (ready != "idle")
+    claim = ("from queen.partition_consumers", "order by c.ready_at", "for update skip locked")
+    assert {node["Index Name"] for node in explained.scans(*claim)} == {"partition_consumers_ready"}
+    assert "Sort" not in {node["Node Type"] for node in explained.nodes(*claim)}
+    by_test = "select first_offset, payloads from queen.segments"
+    explained.plans = [plan for plan in explained.plans if by_test not in plan["Query Text"]]
+    assert_only_index_scans(explained, 20)
+
+    for delivery in deliveries:
+        async with Explained(queue.connection) as explained:
+            await queue.call("fetch_segments", [delivery.partition_id], [0], [1])
+            assert (await queue.ack(delivery)).released
+        assert_only_index_scans(explained, 20)
+
+
+async def check_a_hundred_pops(queue, size):
+    requests = 100
+    async with Explained(queue.connection) as explained:
+        rows = await queue.call(
+            "pop_batch", ["orders"] * requests, [None] * requests, [None] * requests, [None] * requests,
+            ["g"] * requests, [1] * requests, [1] * requests, [None] * requests, [False] * requests,
+            [uuid.uuid4() for _ in range(requests)], ["all"] * requests, [None] * requests, p_now=queue.clock.now,
+        )  # fmt: skip
+    assert len(rows) == min(size - 1, requests)
+    assert_only_index_scans(explained, 20 * requests)
+
+
+async def check_push(queue):
+    partition_id = await queue.partition_id("orders", "p3")
+    async with Explained(queue.connection) as explained:
+        await queue.call("push_segments", [partition_id], [1], [b"[2]"], p_now=queue.clock.now)
+    assert_only_index_scans(explained, 20)

@@ -1,0 +1,136 @@
+"""The views, which live in real time: this is what an operator looks at."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+pytestmark = pytest.mark.every_postgres
+
+
+@pytest.fixture(autouse=True)
+def real_time(queue):
+    queue.clock.now = datetime.now(UTC)
+
+
+async def view(queue, name, columns, order="1, 2"):
+    rows = await queue.connection.fetch(f"select {columns} from queen.{name} order by {order}")
+    return [tuple(row) for row in rows]
+
+
+async def test_messages(queue):
+    await queue.push("orders", "ann", {"n": 1}, 2, ids=["a", None])
+    rows = await queue.connection.fetch('select * from queen.messages order by "offset"')
+    assert [json.loads(row["payload"]) for row in rows] == [{"n": 1}, 2]
+    assert [row["transaction_id"] for row in rows] == ["a", str(rows[1]["id"])]
+    assert (rows[0]["queue"], rows[0]["partition"], rows[0]["encrypted"]) == ("orders", "ann", False)
+    [message] = await queue.call("get_message", rows[0]["id"])
+    assert message["offset"] == 0
+
+
+async def test_the_ledger_accounts_for_every_message(queue):
+    await queue.configure("orders", retry_limit=0)
+    await queue.push("orders", "ann", *range(10))
+    [delivery] = await queue.pop("g", "orders", batch=6)
+    await queue.ack(delivery, [0, 1, 3])
+    await queue.fail(delivery, [2])
+    columns = "pushed, skipped, completed, dead_lettered, expired, leased, pending, balanced"
+    assert await view(queue, "ledger", columns) == [(10, 0, 3, 1, 0, 2, 4, True)]
+    await queue.connection.execute("update queen.partition_consumers set completed = 4")
+    assert await view(queue, "ledger", "balanced", "1") == [(False,)]
+    await queue.connection.execute("update queen.partition_consumers set completed = 3")
+
+
+async def test_active_leases(queue):
+    await queue.push("orders", "ann", *range(5))
+    [delivery] = await queue.pop("g", "orders", lease_seconds=100)
+    await queue.ack(delivery, [0, 3])
+    await queue.ack(delivery, [1], "retry")
+    [row] = await queue.connection.fetch("select * from queen.active_leases")
+    assert (row["lease_id"], row["queue"], row["group_name"]) == (delivery.lease_id, "orders", "g")
+    assert (row["from_offset"], row["to_offset"], row["remaining"]) == (0, 5, 2)
+    assert 90 < row["seconds_left"] <= 100
+    queue.clock.advance(-200)
+    await queue.connection.execute("update queen.partition_consumers set ready_at = $1", queue.clock.now)
+    assert await queue.connection.fetch("select * from queen.active_leases") == []
+
+
+async def test_partition_utilisation(queue):
+    await queue.configure("empty")
+    for name in ("a", "b", "c"):
+        await queue.push("orders", name, 1)
+    await queue.partition_id("orders", "never used")
+    [delivery] = await queue.pop("g", "orders")
+    await queue.ack(delivery)
+    await queue.pop("g", "orders")
+    assert await view(queue, "partition_utilisation", "*") == [("empty", 0, 0, 0, 0, 0), ("orders", 4, 3, 1, 1, 1)]
+
+
+async def test_stuck_partitions_say_why(queue):
+    await queue.configure("orders", lease_seconds=100, retry_limit=2)
+    for name in ("abandoned", "expiring", "fine", "poison", "retrying"):
+        await queue.push("orders", name, 1)
+    start = queue.clock.now
+
+    queue.clock.advance(-200)
+    await queue.pop("g", "orders", "abandoned")
+    for _ in range(3):
+        queue.clock.advance(-200)
+        await queue.connection.execute(
+            "update queen.partition_consumers set ready_at = $1 where lease_id is not null "
+            "and partition_id in (select id from queen.partitions where name = 'poison')",
+            queue.clock.now,
+        )
+        queue.clock.now = start
+        [delivery] = await queue.pop("g", "orders", "poison", lease_seconds=1000)
+    assert delivery.expiries == 2
+    await queue.pop("g", "orders", "expiring", lease_seconds=5)
+    await queue.pop("g", "orders", "fine")
+    [delivery] = await queue.pop("g", "orders", "retrying")
+    await queue.fail(delivery)
+    assert await view(queue, "stuck_partitions", 'partition, reason, "offset", failures') == [
+        ("abandoned", "abandoned", 0, 0),
+        ("expiring", "expiring", 0, 0),
+        ("poison", "poison", 0, 2),
+        ("retrying", "retrying", 0, 1),
+    ]
+
+
+async def test_depth_is_what_some_group_has_yet_to_finish(queue):
+    await queue.configure("orders", max_queue_size=50)
+    await queue.push("orders", "ann", *range(5))
+    await queue.push_in_transaction("orders", "ann", "waits")
+    [delivery] = await queue.pop("fast", "orders")
+    await queue.ack(delivery)
+    assert await view(queue, "depth", "*") == [("orders", 5, 0, 1, 50)]
+    await queue.pop("slow", "orders")
+    assert await view(queue, "depth", "*") == [("orders", 5, 5, 1, 50)]
+
+
+async def test_lag_in_messages_and_seconds(queue):
+    queue.clock.advance(-100)
+    await queue.push("orders", "ann", 1, 2)
+    queue.clock.advance(50)
+    await queue.push("orders", "bob", 3)
+    queue.clock.advance(50)
+    await queue.pop("behind", "orders", "nobody")
+    for partition in ("ann", "bob"):
+        [delivery] = await queue.pop("partly", "orders", partition)
+        await queue.ack(delivery, delivery.offsets[:1])
+    columns = "group_name, partitions_with_lag, messages, round(seconds::numeric, -1)::int, complete"
+    assert await view(queue, "lag", columns) == [
+        ("behind", 0, 0, 0, True),
+        ("partly", 1, 1, 100, True),
+    ]
+    await queue.pop("behind", "orders", lease_seconds=1)
+    assert await view(queue, "lag", columns) == [
+        ("behind", 2, 3, 100, True),
+        ("partly", 1, 1, 100, True),
+    ]
+    columns = "group_name, partition, messages, round(seconds::numeric, -1)::int"
+    assert await view(queue, "lag_by_partition", columns) == [
+        ("behind", "ann", 2, 100),
+        ("behind", "bob", 1, 50),
+        ("partly", "ann", 1, 100),
+        ("partly", "bob", 0, 0),
+    ]
