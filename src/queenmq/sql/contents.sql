@@ -44,6 +44,8 @@
 \ir functions/bury.sql
 \ir functions/give_up.sql
 \ir functions/settle.sql
+\ir functions/claim_partitions.sql
+\ir functions/hand_out.sql
 \ir functions/pop_batch.sql
 \ir functions/has_pending_messages.sql
 \ir functions/fetch_segments.sql
@@ -52,6 +54,7 @@
 -- Ack, lease, transaction.
 \ir functions/judge_failures.sql
 \ir functions/ack_batch.sql
+\ir functions/ack_once.sql
 \ir functions/renew_lease.sql
 \ir functions/release_lease.sql
 \ir functions/transact.sql
@@ -99,6 +102,7 @@
 \ir functions/resync_partition_lookup.sql
 \ir functions/check_consistency.sql
 \ir functions/collect_stats.sql
+\ir functions/forget_calls.sql
 
 -- Views.
 \ir views/messages.sql

@@ -48,15 +48,12 @@ declare
     v_slots     int[];                 -- requests in the order in which they get partitions
     v_used      int;
     v_target    record;
-    v_claimed   bigint[];
-    v_since     timestamptz;           -- where the scan of ready partitions begins, and where it ended
-    v_last      timestamptz;
-    v_doubtful  boolean;
-    v_quiet     bigint[];
+    v_since     timestamptz;           -- where the scan of ready partitions begins
+    v_claimed   record;
     v_stale     bigint[];              -- claimed, with more to give up than one call should
     v_empty     bigint[];
     v_rested    int;
-    v_row       record;
+    v_out       record;
 begin
     if exists (select from unnest(p_batches, p_max_partitions, p_lease_seconds) as r (b, m, s)
                 where r.b is null or r.b < 1 or r.m is null or r.m < 1 or r.s <= 0 or r.s > 604800) then
@@ -88,8 +85,7 @@ begin
            and r.g = p_groups[v_ask];
 
         for v_target in
-            select t.group_id, t.partition_id, q.name, q.lease_seconds, q.retry_limit, q.max_wait_seconds,
-                   q.delayed_processing_seconds, q.window_buffer_seconds
+            select t.group_id, t.queue_id, t.partition_id, q.name, q.max_wait_seconds
               from jsonb_to_recordset(v_targets[i]) as t (group_id int, queue_id int, partition_id bigint)
               join queen.queues q on q.id = t.queue_id
               left join lateral (select c.ready_at from queen.partition_consumers c
@@ -104,123 +100,46 @@ begin
             -- served from the next ones, a few times.
             for v_round in 1 .. 10 loop
                 exit when v_used >= cardinality(v_slots);
-                if v_target.partition_id is not null then
-                    select array_agg(c.partition_id), bool_or(c.lapsed)
-                      into v_claimed, v_doubtful
-                      from (select c.partition_id, c.lease_id is not null as lapsed
-                              from queen.partition_consumers c
-                             where c.partition_id = v_target.partition_id and c.group_id = v_target.group_id
-                               and c.ready_at <= p_now
-                               for update skip locked) as c;
-                else
-                    select array_agg(c.partition_id), bool_or(c.lapsed), max(c.ready_at)
-                      into v_claimed, v_doubtful, v_last
-                      from (select c.partition_id, c.lease_id is not null as lapsed, c.ready_at
-                              from queen.partition_consumers c
-                             where c.group_id = v_target.group_id and c.ready_at between v_since and p_now
-                             order by c.ready_at limit cardinality(v_slots) - v_used
-                               for update skip locked) as c;
-                end if;
-                exit when v_claimed is null;
+                select * into v_claimed from queen.claim_partitions(
+                    v_target.group_id, v_target.partition_id, v_since, cardinality(v_slots) - v_used, p_now);
+                exit when v_claimed.partition_ids is null;
 
                 v_stale := null;
-                if v_doubtful or v_target.max_wait_seconds > 0 then
-                    v_stale := queen.give_up(v_target.group_id, v_claimed, p_now);
+                if v_claimed.lapsed or v_target.max_wait_seconds > 0 then
+                    v_stale := queen.give_up(v_target.group_id, v_claimed.partition_ids, p_now);
                 end if;
 
-                -- Where no lease will remain, "all is read" may only be said while nobody can push.
-                v_quiet := null;
-                if true = any (p_auto_acks) then
-                    select array_agg(l.partition_id) into v_quiet
-                      from (select l.partition_id from queen.partition_lookup l
-                             where l.partition_id = any (v_claimed) for share skip locked) as l;
-                end if;
-
-                v_empty := v_claimed;
-                for v_row in
-                    with held as (
-                        select c.partition_id, c.committed, c.acked, c.expiries, c.retries, c.lease_id is not null as lapsed,
-                               v_slots[v_used + k.n] as request, k.n,
-                               case when c.partition_id = any (v_stale)
-                                    then c.committed
-                                    when v_target.window_buffer_seconds > 0
-                                         and l.last_message_at + make_interval(secs => v_target.window_buffer_seconds) > p_now
-                                    then c.committed
-                                    when v_target.delayed_processing_seconds > 0
-                                    then queen.offset_at(c.partition_id, p_now + interval '1 microsecond'
-                                                         - make_interval(secs => v_target.delayed_processing_seconds))
-                                    else l.next_offset end as visible_to
-                          from unnest(v_claimed) with ordinality as k (id, n)
-                          join queen.partition_consumers c on c.partition_id = k.id and c.group_id = v_target.group_id
-                          join queen.partition_lookup l on l.partition_id = k.id
-                    ), sized as (
-                        select h.*,
-                               case when h.lapsed and h.expiries >= v_target.retry_limit then least(1, a.n) else a.n end as available
-                          from held h
-                         cross join lateral (
-                             select h.visible_to - h.committed - case when isempty(h.acked) then 0 else
-                                 queen.multirange_size(h.acked * int8multirange(int8range(h.committed, greatest(h.committed, h.visible_to))))
-                                 end as n) as a
-                    ), dealt as (
-                        select z.*, least(z.available, v_left[z.request] + z.available
-                                          - sum(z.available) over (partition by z.request order by z.n))::bigint as messages
-                          from sized z
-                    ), ranged as (
-                        select d.*, r.reached, case when isempty(d.acked) then r.reached else (
-                                   select m.committed from queen.advance(r.reached, d.acked) as m) end as passed
-                          from dealt d
-                         cross join lateral (
-                             select case when isempty(d.acked) then d.committed + d.messages
-                                         else queen.reach(d.committed, d.messages, d.visible_to, d.acked) end as reached) as r
-                    )
-                    update queen.partition_consumers c
-                       set last_served_at = p_now,
-                           expiries = case when p_auto_acks[r.request] then 0 else c.expiries + r.lapsed::int end,
-                           nacked = '{}',
-                           lease_id = case when p_auto_acks[r.request] then null else p_lease_ids[r.request] end,
-                           lease_from = case when p_auto_acks[r.request] then null else r.committed end,
-                           lease_to = case when p_auto_acks[r.request] then null else r.reached end,
-                           committed = case when p_auto_acks[r.request] then r.passed else c.committed end,
-                           acked = case when p_auto_acks[r.request] and not isempty(c.acked)
-                                        then c.acked - int8multirange(int8range(null, r.passed)) else c.acked end,
-                           retries = case when p_auto_acks[r.request]
-                                          then queen.keep_retries(c.retries, r.passed, '{}') else c.retries end,
-                           completed = c.completed + case when p_auto_acks[r.request] then r.messages else 0 end,
-                           ready_at = case when not p_auto_acks[r.request]
-                                           then p_now + make_interval(secs => coalesce(p_lease_seconds[r.request], v_target.lease_seconds))
-                                           when c.partition_id = any (v_quiet)
-                                           then queen.ready_after(c.partition_id, r.passed, v_target.delayed_processing_seconds,
-                                                                  v_target.window_buffer_seconds, p_now)
-                                           else p_now end
-                      from ranged r
-                     where c.partition_id = r.partition_id and c.group_id = v_target.group_id and r.messages > 0
-                    returning r.request, r.partition_id, r.n, r.messages, r.available, r.committed as from_offset, r.reached,
-                              r.acked, c.expiries, r.retries, c.lease_id, c.ready_at
+                v_empty := v_claimed.partition_ids;
+                for v_out in
+                    select h.*, p.name
+                      from queen.hand_out(v_target.group_id, v_target.queue_id, v_claimed.partition_ids, v_stale,
+                                          v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks, p_now) as h
+                      join queen.partitions p on p.id = h.partition_id
                 loop
-                    v_left[v_row.request] := v_left[v_row.request] - v_row.messages;
-                    v_empty := array_remove(v_empty, v_row.partition_id);
-                    request := v_row.request;
+                    v_left[v_out.request] := v_left[v_out.request] - v_out.messages;
+                    v_empty := array_remove(v_empty, v_out.partition_id);
+                    request := v_out.request;
                     group_id := v_target.group_id;
                     queue_name := v_target.name;
-                    partition_id := v_row.partition_id;
-                    partition_name := (select p.name from queen.partitions p where p.id = v_row.partition_id);
-                    lease_id := v_row.lease_id;
-                    from_offset := v_row.from_offset;
-                    to_offset := v_row.reached;
-                    done := v_row.acked;
-                    expiries := v_row.expiries;
-                    retries := v_row.retries;
-                    expires_at := case when v_row.lease_id is not null then v_row.ready_at end;
-                    ready_since := least(p_now - interval '2 seconds',
-                                         case when cardinality(v_claimed) = cardinality(v_slots) - v_used then v_last end);
+                    partition_id := v_out.partition_id;
+                    partition_name := v_out.name;
+                    lease_id := v_out.lease_id;
+                    from_offset := v_out.from_offset;
+                    to_offset := v_out.to_offset;
+                    done := v_out.done;
+                    expiries := v_out.expiries;
+                    retries := v_out.retries;
+                    expires_at := case when v_out.lease_id is not null then v_out.ready_at end;
+                    ready_since := least(p_now - interval '2 seconds', case when cardinality(v_claimed.partition_ids)
+                                         = cardinality(v_slots) - v_used then v_claimed.last_ready_at end);
                     return next;
                 end loop;
-                v_used := v_used + cardinality(v_claimed);
+                v_used := v_used + cardinality(v_claimed.partition_ids);
                 exit when v_empty = '{}';
                 v_rested := queen.settle(v_target.group_id, v_empty, p_now);
                 exit when v_rested = 0;
-                v_slots := v_slots || array(select v_slots[v_used - cardinality(v_claimed) + k.n]
-                                              from unnest(v_claimed) with ordinality as k (id, n)
+                v_slots := v_slots || array(select v_slots[v_used - cardinality(v_claimed.partition_ids) + k.n]
+                                              from unnest(v_claimed.partition_ids) with ordinality as k (id, n)
                                              where k.id = any (v_empty) order by k.n limit v_rested);
             end loop;
         end loop;

@@ -1,0 +1,36 @@
+-- queen.claim_partitions: lock the partitions of a group that have been ready for longest.
+--
+-- Whoever has locked one is being served: it is passed over, never waited for. With p_partition_id
+-- only that partition will do.
+--
+-- Locks:   partition_consumers rows, skipping locked ones.
+-- Returns: the partitions, longest ready first, null when there are none; whether a lease lapsed on
+--          one of them; the ready_at of the last one.
+create function queen.claim_partitions(
+    p_group_id      int,
+    p_partition_id  bigint,
+    p_since         timestamptz,
+    p_limit         int,
+    p_now           timestamptz,
+    out partition_ids  bigint[],
+    out lapsed         boolean,
+    out last_ready_at  timestamptz
+)
+language plpgsql as $$
+begin
+    if p_partition_id is not null then
+        select array_agg(c.partition_id), bool_or(c.lease_id is not null)
+          into partition_ids, lapsed
+          from (select c.partition_id, c.lease_id from queen.partition_consumers c
+                 where c.partition_id = p_partition_id and c.group_id = p_group_id and c.ready_at <= p_now
+                   for update skip locked) as c;
+    else
+        select array_agg(c.partition_id), bool_or(c.lease_id is not null), max(c.ready_at)
+          into partition_ids, lapsed, last_ready_at
+          from (select c.partition_id, c.lease_id, c.ready_at from queen.partition_consumers c
+                 where c.group_id = p_group_id and c.ready_at between p_since and p_now
+                 order by c.ready_at limit p_limit
+                   for update skip locked) as c;
+    end if;
+end $$;
+comment on function queen.claim_partitions is 'Lock ready partitions of a group, longest ready first.';
