@@ -100,6 +100,22 @@ def test_who_stays_may_look_with_psql_until_ctrl_c(data_dir):
     assert not (data_dir / "pgdata" / "postmaster.pid").exists()
 
 
+async def interrupted(engine, queue):
+    """Press Ctrl-C."""
+    await engine.admin.configure_queue(queue)
+    raise KeyboardInterrupt
+    return ""
+
+
+def test_ctrl_c_on_the_way_ends_the_tour_politely(database, monkeypatch, capsys):
+    monkeypatch.setattr("queenmq.cli.tour.STOPS", [interrupted])
+    assert main(["tour", "--dsn", database]) == 130
+    said = capsys.readouterr()
+    assert said.out.endswith("\nGoodbye. The tour has tidied up after itself.\n")
+    assert said.err == ""
+    assert run_apart(rows(database, "select * from queen.queues")) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -21,8 +21,8 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 when it worked, 1 when not, 2 when it was not understood."""
     arguments = _parser().parse_args(argv)
-    command = importlib.import_module(f"queenmq.cli.{arguments.command}")
     try:
+        command = importlib.import_module(f"queenmq.cli.{arguments.command}")
         status: int = command.main(arguments)
     except QueenError as error:
         print(f"queen {arguments.command}: {error}\n{error.hint}", file=sys.stderr)
