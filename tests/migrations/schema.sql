@@ -4,6 +4,8 @@ CREATE SCHEMA queen;
 
 -- function queen.ack_batch(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], timestamp with time zone)
 
+-- function queen.ack_once(uuid, bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], timestamp with time zone)
+
 -- function queen.advance(bigint, int8multirange)
 
 -- function queen.attach_groups(integer)
@@ -92,6 +94,8 @@ CREATE TABLE queen.ticks (
 COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between two of them lies an exact set of segments.';
 
 -- function queen.find_tick(bigint)
+
+-- function queen.forget_calls(double precision, integer, timestamp with time zone)
 
 -- function queen.forget_depth(integer[])
 
@@ -279,6 +283,14 @@ CREATE VIEW queen.active_leases AS
      JOIN queen.queues q ON ((q.id = g.queue_id)));
 
 COMMENT ON VIEW queen.active_leases IS 'Leases that have not expired.';
+
+CREATE TABLE queen.calls (
+    id uuid NOT NULL,
+    made_at timestamp with time zone NOT NULL,
+    answer jsonb
+);
+
+COMMENT ON TABLE queen.calls IS 'Acks of failures, and transactions that push nothing: kept for a while, for callers that lose the answer.';
 
 CREATE TABLE queen.consumer_groups_metadata (
     id bigint NOT NULL,
@@ -623,6 +635,9 @@ ALTER TABLE queen.ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+ALTER TABLE ONLY queen.calls
+    ADD CONSTRAINT calls_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY queen.consumer_groups_metadata
     ADD CONSTRAINT consumer_groups_metadata_group_name_queue_name_partition_na_key UNIQUE (group_name, queue_name, partition_name, namespace, task);
 
@@ -685,6 +700,8 @@ ALTER TABLE ONLY queen.system_state
 
 ALTER TABLE ONLY queen.ticks
     ADD CONSTRAINT ticks_pkey PRIMARY KEY (id);
+
+CREATE INDEX calls_made_at ON queen.calls USING btree (made_at);
 
 CREATE INDEX consumer_groups_metadata_queue ON queen.consumer_groups_metadata USING btree (queue_name);
 

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, get_args
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 from msgspec import Struct
 
 from queenmq.config import Settings
 from queenmq.engine.batching import Batcher
-from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease, QueenError
 from queenmq.model import Ack, Acked, AckStatus, Message
@@ -19,6 +19,9 @@ MESSAGES_MAX = 20_000  # in one call
 ERROR_CHARACTERS_MAX = 10_000
 
 ACK = "select * from queen.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+ACK_ONCE = "select * from queen.ack_once($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+MESSAGE_ACKS = 6  # among the arguments: what is not completed
+RELEASE = "select queen.release_lease($1)"
 RENEW = "select * from queen.renew_lease($1, $2)"
 
 EVERYTHING = asyncpg.Range(0, 1 << 40)
@@ -103,6 +106,18 @@ class Acker:
             raise InvalidArgument("a lease lasts more than 0 and at most 604800 seconds")
         return await self.renewals.submit((lease_id, seconds))
 
+    async def release(self, lease_id: UUID) -> bool:
+        """End a lease, untouched; False when it is gone."""
+
+        async def call() -> bool:
+            return bool(await self._database.value(RELEASE, [lease_id], repeatable=False))
+
+        async def outcome() -> bool:
+            await self._database.value(RELEASE, [lease_id])
+            return True  # by this call or by the one before
+
+        return await self._database.once(call, outcome)
+
     async def _ack_all(self, requests: list[Sequence[Ack]]) -> list[list[Acked] | QueenError]:
         held = gather([ack for request in requests for ack in request])
         rows = await self._call(arguments(held))
@@ -115,15 +130,19 @@ class Acker:
         ]
 
     async def _call(self, arguments: list[Any]) -> list[Any]:
-        repeated = False
-        while True:
-            try:
-                rows = await self._database.rows(ACK, *arguments, repeatable=False)
-                # A lease that the lost call ended is gone, but what it was asked to do is done.
-                return [_forgiving(row) for row in rows] if repeated else rows
-            except OutcomeUnknown as lost:
-                await self._database.end_backend(lost.backend)
-                repeated = True
+        """Completed messages may be completed again; whatever else is said of one must count once."""
+        statement, *ids = (ACK_ONCE, uuid4()) if arguments[MESSAGE_ACKS] else (ACK,)
+
+        async def call() -> list[Any]:
+            return await self._database.rows(statement, *ids, *arguments, repeatable=False)
+
+        async def outcome() -> list[Any] | None:
+            if ids:
+                return None  # the same call again finds out by itself
+            # A lease that the lost call ended is gone, but what it was asked to do is done.
+            return [_forgiving(row) for row in await self._database.rows(ACK, *arguments)]
+
+        return await self._database.once(call, outcome)
 
     async def _renew_all(self, requests: list[tuple[UUID, float | None]]) -> list[Any]:
         rows = await self._database.rows(RENEW, [r[0] for r in requests], [r[1] for r in requests])

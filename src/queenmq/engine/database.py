@@ -15,7 +15,15 @@ from typing import Any, TypeVar
 import asyncpg
 
 from queenmq.config import Settings
-from queenmq.errors import Closed, DatabaseUnavailable, InvalidArgument, QueenError, TimedOut, from_sqlstate
+from queenmq.errors import (
+    Closed,
+    DatabaseUnavailable,
+    InvalidArgument,
+    QueenError,
+    TimedOut,
+    Unavailable,
+    from_sqlstate,
+)
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +104,28 @@ class Database:
     async def value(self, query: str, *arguments: object, repeatable: bool = True) -> Any:
         """Call and answer one value."""
         return await self._call(lambda c: c.fetchval(query, *arguments), repeatable)
+
+    async def once(self, call: Callable[[], Awaitable[T]], outcome: Callable[[], Awaitable[T | None]]) -> T:
+        """Make a call that must not happen twice (`repeatable=False`), and again if its answer was lost.
+
+        `outcome` is asked in between, when the lost call has ended: what did it do? None stands for nothing.
+        Raises OutcomeUnknown when it could not be asked.
+        """
+        attempt = 0
+        while True:
+            try:
+                return await call()
+            except OutcomeUnknown as lost:
+                try:
+                    await self.end_backend(lost.backend)
+                    answer = await outcome()
+                except Unavailable as error:
+                    raise lost from error
+                if answer is not None:
+                    return answer
+                attempt += 1
+                if attempt > self._settings.retry_attempts_max:
+                    raise
 
     async def end_backend(self, backend: int) -> None:
         """Make sure that the process behind a lost connection has ended: then its outcome is decided."""

@@ -125,7 +125,7 @@ class Engine:
 
     async def release(self, lease_id: UUID) -> bool:
         """Give a lease back untouched, as if the pop had not happened."""
-        return bool(await self.database.value("select queen.release_lease($1)", [lease_id]))
+        return await self.acker.release(lease_id)
 
     async def transaction(
         self,

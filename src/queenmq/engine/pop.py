@@ -75,6 +75,7 @@ class Popper:
             unclaimed=self._give_back,
         )
         self._returns: set[asyncio.Task[Any]] = set()
+        self._orphans: list[tuple[int, list[UUID]]] = []  # leases nobody has, and the process that may be taking them
 
     async def pop(self, request: PopRequest) -> Popped:
         """Lease what is ready for this request; nothing ready is an answer too."""
@@ -89,11 +90,13 @@ class Popper:
             task.add_done_callback(self._returns.discard)
 
     async def _release(self, lease_ids: Iterable[UUID], queues: Iterable[str]) -> None:
-        """End leases that nobody will use; should it fail, they expire."""
+        """End leases that nobody will use; should it fail, the next pop does it, or they expire."""
+        ids = list(lease_ids)
         try:
-            await self._database.value(RELEASE, list(lease_ids))
+            await self._database.value(RELEASE, ids)
         except QueenError as error:
-            log.warning("unused leases are left to expire", extra={"cause": repr(error)})
+            log.warning("unused leases could not be given back", extra={"cause": repr(error)})
+            self._orphans.append((0, ids))
         for queue in queues:
             self._bell.ring(queue)
 
@@ -164,16 +167,29 @@ class Popper:
         return [unreadable.get(number) or Popped(*answer) for number, answer in enumerate(answers)]
 
     async def _claim(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
-        attempt = 0
-        while True:
+        async def call() -> list[Any]:
+            return await self._database.rows(POP, *self._arguments(requests, lease_ids), repeatable=False)
+
+        async def undo() -> None:
+            await self._database.value(RELEASE, lease_ids)
+
+        await self._give_back_orphans()
+        try:
+            return await self._database.once(call, undo)
+        except OutcomeUnknown as lost:
+            self._orphans.append((lost.backend, lease_ids))
+            raise
+
+    async def _give_back_orphans(self) -> None:
+        """End what pops took, or may have taken, while nobody could be told or asked."""
+        while self._orphans:
+            backend, lease_ids = self._orphans.pop()
             try:
-                return await self._database.rows(POP, *self._arguments(requests, lease_ids), repeatable=False)
-            except OutcomeUnknown as lost:
-                await self._database.end_backend(lost.backend)
+                await self._database.end_backend(backend)
                 await self._database.value(RELEASE, lease_ids)
-                attempt += 1
-                if attempt > self._settings.retry_attempts_max:
-                    raise
+            except BaseException:
+                self._orphans.append((backend, lease_ids))
+                raise
 
     def _arguments(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
         return [

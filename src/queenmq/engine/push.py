@@ -16,13 +16,13 @@ from queenmq.config import Settings
 from queenmq.engine import drafts
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.database import Database
 from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import Draft, Flush, Original, Part, PushRequest, texts
 from queenmq.engine.partitions import PartitionInfo, Partitions
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
-from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
+from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
 from queenmq.model import Outgoing, Pushed
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
@@ -229,25 +229,17 @@ class Pusher:
         """Make the call that writes a flush; when its answer is lost, find out what it did."""
         # As of now: later our other calls may have seen more, and what we look for lies before that.
         seen = {draft.partition.id: draft.partition.seen_offset for draft in flush.drafts}
-        attempt = 0
-        while True:
-            try:
-                return await call()
-            except OutcomeUnknown as lost:
-                if row := await self._outcome(flush, seen, lost):
-                    return row
-                attempt += 1
-                if attempt > self._settings.retry_attempts_max:
-                    raise
-
-    async def _outcome(self, flush: Flush, seen: dict[int, int], lost: OutcomeUnknown) -> dict[str, Any] | None:
-        """What a call did whose answer was lost; None when it did nothing."""
         try:
-            await self._database.end_backend(lost.backend)
-            rows = await self._database.rows(FIND_FLUSH, list(seen), list(seen.values()), flush.id)
+            return await self._database.once(call, lambda: self._outcome(flush, seen))
+        except Refused:
+            raise
         except BaseException:
             self._doubt(flush)
             raise
+
+    async def _outcome(self, flush: Flush, seen: dict[int, int]) -> dict[str, Any] | None:
+        """What a call did whose answer was lost; None when it did nothing."""
+        rows = await self._database.rows(FIND_FLUSH, list(seen), list(seen.values()), flush.id)
         if not rows:
             return None
         flush.expected.clear()  # what the call had to tell of others' ids was lost with its answer
@@ -259,7 +251,7 @@ class Pusher:
         }
 
     def _doubt(self, flush: Flush) -> None:
-        """Nobody will ever tell us whether this flush was written: from where it began we know nothing for sure.
+        """Nobody told us whether this flush was written: from where it began we know nothing for sure.
 
         Our other calls were told of all ids but these, because we said that we knew them.
         """

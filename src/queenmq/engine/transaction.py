@@ -21,6 +21,8 @@ QUEUES = """
 select distinct q.name from queen.partitions p join queen.queues q on q.id = p.queue_id where p.id = any ($1)
 """
 
+HAPPENED = "select exists (select from queen.calls where id = $1)"
+
 
 class Transactor:
     """Runs transactions, one call each."""
@@ -62,6 +64,13 @@ class Transactor:
 
     async def _call(self, acks: Sequence[Ack], flush: Flush, required_leases: Sequence[UUID]) -> Any:
         arguments = [*ack.arguments(ack.gather(acks)), list(required_leases), *self._pusher.arguments(flush)]
-        if not flush.drafts:  # nothing in the log could tell whether the acks happened: an unknown outcome stays so
+
+        async def call() -> Any:
             return await self._database.row(TRANSACT, *arguments, repeatable=False)
-        return await self._pusher.write(flush, lambda: self._database.row(TRANSACT, *arguments, repeatable=False))
+
+        async def outcome() -> Any:
+            return {"first_offsets": None} if await self._database.value(HAPPENED, flush.id) else None
+
+        if flush.drafts:
+            return await self._pusher.write(flush, call)
+        return await self._database.once(call, outcome)

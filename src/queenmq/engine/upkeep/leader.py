@@ -8,7 +8,7 @@ from queenmq.config import Settings
 from queenmq.engine.database import LOST, Connection, Database
 from queenmq.engine.upkeep.inbox import Inbox
 from queenmq.engine.upkeep.service import Service
-from queenmq.engine.upkeep.services import IdlePartitions, NewGroups, Retention, Stats, Ticks
+from queenmq.engine.upkeep.services import Calls, IdlePartitions, NewGroups, Retention, Stats, Ticks
 from queenmq.engine.waiting import Bell
 from queenmq.errors import QueenError
 
@@ -75,4 +75,5 @@ class Leader:
             Retention(database, settings),
             IdlePartitions(database, settings),
             Stats(database, settings),
+            Calls(database, settings),
         ]

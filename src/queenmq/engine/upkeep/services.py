@@ -8,6 +8,7 @@ from queenmq.engine.upkeep.service import Service
 
 GROUP_CHUNK = 10_000  # partitions that a new group is walked up in one round
 GROUP_PAUSE_SECONDS = 2.0
+CALLS_KEPT_SECONDS = 600.0  # whoever lost an answer has asked, or given up, long before
 
 QUEUES_WITH_RETENTION = """
 select id from queen.queues
@@ -103,3 +104,18 @@ class NewGroups(Service):
             return False
         await self.database.value("select queen.extend_group($1, $2)", group_id, GROUP_CHUNK)
         return True
+
+
+class Calls(Service):
+    """Forgets calls about which nobody can ask any more."""
+
+    name = "calls"
+
+    def __init__(self, database: Database, settings: Settings) -> None:
+        super().__init__(database, settings.retention_interval_seconds)
+        self._limit = settings.upkeep_batch
+
+    async def run_once(self) -> bool:
+        """Forget up to a batch of them."""
+        forgotten: int = await self.database.value("select queen.forget_calls($1, $2)", CALLS_KEPT_SECONDS, self._limit)
+        return forgotten >= self._limit

@@ -3,7 +3,8 @@
 -- The arguments of queen.ack_batch and queen.push_segments. An ack that is not accepted, or a
 -- lease in p_required_leases that is gone, undoes everything. A duplicate push does not: as in
 -- queen.push_segments nothing is written, first_offsets is null, and the caller drops the
--- duplicate and calls again.
+-- duplicate and calls again. Where nothing is pushed, p_flush_id is noted in queen.calls, so that a
+-- caller who loses the answer can ask.
 --
 -- Locks:   all lookup rows of both sides first, in partition_id order; then as its parts.
 -- Raises:  QN410 lease gone, QN411 not in the lease, and what its parts raise.
@@ -42,6 +43,8 @@ begin
         if first_offsets is null then
             return;
         end if;
+    elsif p_flush_id is not null then
+        insert into queen.calls (id, made_at) values (p_flush_id, coalesce(p_now, clock_timestamp()));
     end if;
 
     for v_ack in

@@ -173,6 +173,16 @@ create index dead_letters_queue on queen.dead_letters (queue_id, id);
 create index dead_letters_message on queen.dead_letters (partition_id, "offset");
 comment on table queen.dead_letters is 'Messages a group gave up on, with payload, error and origin.';
 
+-- Most calls can be told from what they left behind; these cannot.
+create table queen.calls (
+    id       uuid primary key,
+    made_at  timestamptz not null,
+    answer   jsonb
+);
+create index calls_made_at on queen.calls (made_at);
+comment on table queen.calls is
+    'Acks of failures, and transactions that push nothing: kept for a while, for callers that lose the answer.';
+
 create table queen.inbox (
     id              bigint generated always as identity primary key,
     queue_name      text not null,
