@@ -22,6 +22,8 @@ CREATE SCHEMA queen;
 
 -- function queen.check_options(jsonb)
 
+-- function queen.claim_partitions(integer, bigint, timestamp with time zone, integer, timestamp with time zone)
+
 -- function queen.clear_queue(text, timestamp with time zone)
 
 -- function queen.collect_stats(timestamp with time zone)
@@ -102,6 +104,8 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 -- function queen.get_message(uuid, text, timestamp with time zone)
 
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
+
+-- function queen.hand_out(integer, integer, bigint[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], timestamp with time zone)
 
 -- function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamp with time zone)
 
