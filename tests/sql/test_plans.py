@@ -26,7 +26,8 @@ async def grow(connection, start, end):
             insert into queen.partition_lookup (partition_id, queue_id, next_offset, last_message_at)
             select id, queue_id, 1, '2030-01-01' from named
         ), written as (
-            insert into queen.segments (partition_id, first_offset, message_count, queue_id, epoch, created_at, payloads)
+            insert into queen.segments
+                   (partition_id, first_offset, message_count, queue_id, epoch, created_at, payloads)
             select id, 0, 1, queue_id, 1, '2030-01-01', '[1]' from named
         )
         insert into queen.partition_consumers (partition_id, group_id, committed, origin, completed)
