@@ -70,3 +70,23 @@ async def push_silently(connection: Any, partition_id: int, *values: Any) -> Non
         len(values),
         json.dumps(values).encode(),
     )
+
+
+async def push_together(engine: Engine, connection: Any, *pushes: Sequence[Outgoing]) -> list[Any]:
+    """Pushes that share one call: they gather while others are held up. Answers and errors in their order."""
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("lock table queen.partition_lookup in share mode")
+    before = engine.pusher.batcher.requests
+    calls = engine._settings.push_calls_max
+    blockers = []
+    for n in range(calls):
+        blockers.append(asyncio.create_task(engine.push(messages("blocked", n, partition=str(n)))))
+        await until(lambda: len(engine.pusher.batcher._running) == len(blockers))
+        await until(lambda: not engine.pusher.batcher._waiting)
+    together = [asyncio.create_task(engine.push(push)) for push in pushes]
+    await until(lambda: engine.pusher.batcher.requests == before + calls + len(pushes))
+    await transaction.rollback()
+    answers = await asyncio.gather(*together, return_exceptions=True)
+    await asyncio.gather(*blockers)
+    return answers

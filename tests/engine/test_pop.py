@@ -292,7 +292,10 @@ async def test_only_so_many_pops_are_in_flight_as_the_setting_allows(open_engine
             "(select oid from pg_database where datname = current_database())"
         )
 
-    await until_asked(waiting)
+    async def all_wait():
+        return await waiting() >= calls
+
+    await until_asked(all_wait)
     seen = max([await waiting() for _ in range(50)])
     await transaction.rollback()
     await asyncio.gather(*pops)

@@ -25,6 +25,11 @@ class Cipher:
         self._keys = {name: AESGCM(key) for name, key in keys.items()}
         self._first = next(iter(self._keys.items()), None)
 
+    @property
+    def can_encrypt(self) -> bool:
+        """Whether there is a key at all."""
+        return self._first is not None
+
     def encrypt(self, payload: bytes) -> bytes:
         """JSON text to a JSON string that hides it."""
         if self._first is None:

@@ -7,9 +7,11 @@ repeated; for the others the caller gets `OutcomeUnknown` and finds out.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any, TypeVar
 
 import asyncpg
@@ -33,6 +35,8 @@ Connection = Any  # asyncpg.Connection and its proxies have no annotations
 PAUSE_SECONDS_MIN = 0.01
 PAUSE_SECONDS_MAX = 2.0
 CONNECT_SECONDS_MAX = 10.0
+GRACE_SECONDS = 5.0  # beyond the statement timeout: then it is not PostgreSQL that is slow, but the way to it
+CLOSE_SECONDS_MAX = 10.0
 
 END_BACKEND = """
 select pg_terminate_backend(pid) from pg_stat_activity
@@ -65,6 +69,7 @@ class Database:
         self.dsn = dsn
         self.calls = 0  # database calls made, for the metrics
         self._settings = settings
+        self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
         self._pool: Any = None
 
     async def open(self) -> None:
@@ -83,9 +88,11 @@ class Database:
             raise DatabaseUnavailable(f"PostgreSQL cannot be reached: {error}") from error
 
     async def close(self) -> None:
-        """Let running calls finish and disconnect."""
+        """Let running calls finish and disconnect; not even a dead network keeps us from it."""
         if self._pool is not None:
-            await self._pool.close()
+            with contextlib.suppress(*LOST):
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    await self._pool.close()
 
     async def connect(self) -> Connection:
         """A connection of one's own, outside the pool; the caller closes it."""
@@ -136,13 +143,14 @@ class Database:
 
     async def _call(self, run: Callable[[Connection], Awaitable[T]], repeatable: bool) -> T:  # noqa: FBT001 (ours alone)
         attempt = 0
+        deadline = monotonic() + self._patience
         while True:
             backend = 0
             try:
                 async with self._pool.acquire() as connection:
                     backend = connection.get_server_pid()
                     self.calls += 1
-                    return await run(connection)
+                    return await self._run(connection, run)
             except CONFLICT as error:
                 failure: QueenError = TimedOut(f"PostgreSQL could not untangle this from other work: {error}")
                 cause: Exception = error
@@ -160,10 +168,18 @@ class Database:
             except asyncpg.exceptions.DataError as error:
                 raise InvalidArgument(str(error)) from error
             attempt += 1
-            if attempt > self._settings.retry_attempts_max:
+            if attempt > self._settings.retry_attempts_max or monotonic() > deadline:
                 raise failure from cause
             log.warning("database call repeated", extra={"attempt": attempt, "cause": repr(cause)})
             await asyncio.sleep(pause_seconds(attempt))
+
+    async def _run(self, connection: Connection, run: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await run(connection)
+        except TimeoutError:
+            connection.terminate()  # it would wait for an answer before it closes
+            raise
 
 
 def translate(error: asyncpg.PostgresError) -> QueenError:

@@ -19,7 +19,7 @@ from queenmq.engine.drafts import Original
 
 Hashes = NDArray[np.int64]
 
-FRESH_IDS_MAX = 1_024  # per partition, before they are packed into hashes
+FRESH_IDS_MAX = 65_536  # per partition, before they are packed into hashes; earlier when memory is short
 FRESH_ID_BYTES = 150  # of an id that is kept as it is, roughly
 PACKED_ID_BYTES = 8
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly
@@ -50,13 +50,19 @@ class RecentIds:
         offset = self._fresh.get(id)
         if offset is None:
             return None
-        created_at = self._segments[max(0, bisect_right(self._segments, offset, key=lambda s: s[0]) - 1)][1]
+        created_at = self._created_at(offset)
         return Original(offset, created_at) if created_at >= since else None
 
-    def suspects(self, ids: Sequence[str]) -> list[str]:
-        """Those ids whose hash is among the packed ones: most likely duplicates, to be looked up."""
+    def suspects(self, ids: Sequence[str], since: datetime) -> list[str]:
+        """Those ids about which the log is to be asked: most likely duplicates.
+
+        Their hash is among the packed ones, or they seem to have left the window, by a clock that is not the log's.
+        """
+        old: list[str] = []
+        if self._segments and self._segments[0][1] < since:
+            old = [id for id in ids if (at := self._fresh.get(id)) is not None and self._created_at(at) < since]
         if not self._packed:
-            return []
+            return old
         hashes = _hashes(ids)
         order = np.argsort(hashes)
         hashes = hashes[order]
@@ -65,7 +71,10 @@ class RecentIds:
             places = np.searchsorted(packed, hashes)
             places[places == len(packed)] = 0
             hit |= packed[places] == hashes
-        return [ids[place] for place in order[hit]] if hit.any() else []
+        return old + [ids[place] for place in order[hit]] if hit.any() else old
+
+    def _created_at(self, offset: int) -> datetime:
+        return self._segments[max(0, bisect_right(self._segments, offset, key=lambda s: s[0]) - 1)][1]
 
     def add(
         self, first_offset: int, count: int, ids: Sequence[str | None] | None, created_at: datetime, window: timedelta
@@ -164,8 +173,8 @@ class DedupWindow:
             self._bytes -= entry.bytes
 
     def _shrink(self, window: timedelta) -> None:
-        """Pack the ids of partitions that were not written lately; if that is not enough, forget some."""
-        for entry in list(self._partitions.values())[:-1]:
+        """Pack all ids; if that is not enough, forget partitions that were not written lately."""
+        for entry in self._partitions.values():
             before = entry.bytes
             entry.pack(window)
             self._bytes += entry.bytes - before

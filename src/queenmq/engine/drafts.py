@@ -5,10 +5,10 @@ one by one.
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import repeat
+from operator import eq
 from typing import TypeVar
 from uuid import UUID
 
@@ -22,7 +22,11 @@ from queenmq.model import Outgoing, Pushed
 
 SEGMENT_MESSAGES_MAX = 1_000
 SEGMENT_BYTES_MAX = 1 << 20
+REQUEST_BYTES_MAX = 256 << 20  # of payloads in one push: PostgreSQL takes a gibibyte, encrypted
 TRANSACTION_ID_CHARACTERS_MAX = 255
+PRODUCER_CHARACTERS_MAX = 255
+
+NOT_JSON = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
 T = TypeVar("T")
 Positions = Sequence[int]  # of messages in their request
@@ -37,6 +41,7 @@ class Part(Struct):
     payloads: Sequence[Raw]
     ids: Sequence[str | None] | None
     traces: Sequence[UUID | None] | None
+    array: bytes | None = None  # the payloads as one JSON array, where that is at hand
 
     def without(self, left_out: set[int]) -> "Part":
         """The part less the messages at some indices (of the part's own lists)."""
@@ -55,6 +60,7 @@ class PushRequest(Struct):
     """The messages of one caller, checked and sorted into parts."""
 
     size: int
+    bytes: int
     parts: list[Part]
     has_ids: bool
     has_traces: bool
@@ -69,13 +75,20 @@ class Draft(Struct):
     ids: Sequence[str | None] | None
     traces: Sequence[UUID | None] | None
     places: list[tuple[int, Positions]]  # request, positions: who gets the answers
-    bytes: int
+    size: int  # in bytes
+    array: bytes | None = None
+
+    def has_room(self, size: int) -> bool:
+        """Whether a message of so many bytes fits; any one fits into an empty draft."""
+        fits = len(self.payloads) < SEGMENT_MESSAGES_MAX and self.size + size <= SEGMENT_BYTES_MAX
+        return fits or not self.payloads
 
     def add(self, request: int, part: Part, start: int, end: int, size: int) -> None:
         """Take over messages start .. end of a part, `size` bytes."""
         before = len(self.payloads)
         self.payloads = [*self.payloads, *part.payloads[start:end]]
-        self.bytes += size
+        self.size += size
+        self.array = None
         self.places.append((request, part.positions[start:end]))
         self.ids = _joined(self.ids, before, part.ids, start, end)
         self.traces = _joined(self.traces, before, part.traces, start, end)
@@ -113,9 +126,10 @@ class Flush(Struct):
     drafts: list[Draft] = []
     ids: dict[int, set[str]] = {}  # by partition id
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
+    entries: dict[int, object] = {}  # by partition id: who knows them
     duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
     repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
-    _open: dict[tuple[int, str | None], Draft] = {}
+    _open: dict[int, Draft] = {}  # the last one, by partition id
 
     @property
     def has_ids(self) -> bool:
@@ -128,34 +142,28 @@ class Flush(Struct):
         return any(draft.traces is not None for draft in self.drafts)
 
     def add(self, request: int, part: Part, partition: PartitionInfo) -> None:
-        """Distribute a part over drafts of bounded size."""
-        key = (partition.id, part.producer)
-        draft = self._open.get(key)
+        """Distribute a part over drafts of bounded size; another producer begins a new one, so order is kept."""
+        draft = self._open.get(partition.id)
+        if draft is not None and draft.producer != part.producer:
+            draft = None
         size = sum(map(len, part.payloads))
         count = len(part.payloads)
         if draft is None and count <= SEGMENT_MESSAGES_MAX and size <= SEGMENT_BYTES_MAX:
             if count:
-                self._start(key, partition, part, [(request, part.positions)], size)
+                self._start(partition, part, [(request, part.positions)], size)
             return
         start = 0
         while start < count:
-            if draft is None or len(draft.payloads) >= SEGMENT_MESSAGES_MAX or draft.bytes >= SEGMENT_BYTES_MAX:
-                draft = self._start(key, partition, part.without(set(range(count))), [], 0)
-            room = SEGMENT_MESSAGES_MAX - len(draft.payloads), SEGMENT_BYTES_MAX - draft.bytes
+            if draft is None or not draft.has_room(len(part.payloads[start])):
+                draft = self._start(partition, part.without(set(range(count))), [], 0)
+            room = SEGMENT_MESSAGES_MAX - len(draft.payloads), SEGMENT_BYTES_MAX - draft.size
             end, size = _bounded(part.payloads, start, *room)
             draft.add(request, part, start, end, size)
             start = end
 
-    def _start(
-        self,
-        key: tuple[int, str | None],
-        partition: PartitionInfo,
-        part: Part,
-        places: list[tuple[int, Positions]],
-        size: int,
-    ) -> Draft:
-        draft = Draft(partition, part.producer, part.payloads, part.ids, part.traces, places, size)
-        self._open[key] = draft
+    def _start(self, partition: PartitionInfo, part: Part, places: list[tuple[int, Positions]], size: int) -> Draft:
+        draft = Draft(partition, part.producer, part.payloads, part.ids, part.traces, places, size, part.array)
+        self._open[partition.id] = draft
         self.drafts.append(draft)
         return draft
 
@@ -163,21 +171,24 @@ class Flush(Struct):
 def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
     """Refuse what cannot be pushed before it meets other requests; sort the rest into parts."""
     names = {(message.queue, message.partition, message.producer) for message in messages}
-    for queue, partition, _ in names:
+    for queue, partition, producer in names:
         if partitions.get((queue, partition)) is None:
             check_name(queue, "queue")
             check_name(partition, "partition")
-    payloads = _cut_payloads([message.payload for message in messages], payload_bytes_max)
+        if producer is not None:
+            _check_producer(producer)
+    given = [message.payload for message in messages]
+    array, payloads = _cut_payloads(given, payload_bytes_max)
     ids = _given([message.transaction_id for message in messages])
     if ids is not None:
         _check_ids([id for id in ids if id is not None])
     traces = _given([message.trace_id for message in messages])
     if len(names) == 1:
         (queue, partition, producer) = next(iter(names))
-        parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces)]
+        parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces, array)]
     else:
         parts = _parts(messages, payloads, ids, traces)
-    return PushRequest(len(messages), parts, ids is not None, traces is not None)
+    return PushRequest(len(messages), sum(map(len, given)), parts, ids is not None, traces is not None)
 
 
 def _parts(
@@ -186,43 +197,69 @@ def _parts(
     ids: Sequence[str | None] | None,
     traces: Sequence[UUID | None] | None,
 ) -> list[Part]:
-    positions: defaultdict[tuple[str, str, str | None], list[int]] = defaultdict(list)
+    runs: list[tuple[Name, str | None, list[int]]] = []  # of messages of one partition from one producer
+    last: dict[Name, tuple[Name, str | None, list[int]]] = {}
     for position, message in enumerate(messages):
-        positions[message.queue, message.partition, message.producer].append(position)
+        name = (message.queue, message.partition)
+        run = last.get(name)
+        if run is None or run[1] != message.producer:
+            run = last[name] = (name, message.producer, [])
+            runs.append(run)
+        run[2].append(position)
     return [
         Part(
-            (queue, partition),
+            name,
             producer,
             places,
             [payloads[place] for place in places],
             _given([ids[place] for place in places]) if ids is not None else None,
             _given([traces[place] for place in places]) if traces is not None else None,
         )
-        for (queue, partition, producer), places in positions.items()
+        for name, producer, places in runs
     ]
 
 
-def _cut_payloads(payloads: list[bytes], bytes_max: int) -> list[Raw]:
-    """The payloads, known to be JSON; refuses the first that is not."""
+def _cut_payloads(payloads: list[bytes], bytes_max: int) -> tuple[bytes, list[Raw]]:
+    """The payloads as an array, and cut out of it, known to be JSON; refuses the first that is not."""
     if max(map(len, payloads)) > bytes_max:
         place = next(place for place, payload in enumerate(payloads) if len(payload) > bytes_max)
         raise PayloadTooLarge(f"message {place} has {len(payloads[place])} bytes; {bytes_max} is the most")
-    joined = b"[" + b",".join(payloads) + b"]"
+    joined = json_array(payloads)
+    if len(joined) > REQUEST_BYTES_MAX:
+        raise PayloadTooLarge(f"the messages have {len(joined)} bytes together; {REQUEST_BYTES_MAX} is the most")
     try:
         joined.decode()
         pieces = cut(joined)
-        if len(pieces) == len(payloads):
-            return pieces
-    except (UnicodeDecodeError, msgspec.DecodeError):
+        if _same(pieces, payloads):
+            return joined, pieces
+    except NOT_JSON:
         pass
     for place, payload in enumerate(payloads):
         try:
             payload.decode()
             if len(cut(b"[" + payload + b"]")) != 1:
                 raise InvalidPayload(f"the payload of message {place} is not one JSON value")
-        except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        except NOT_JSON as error:
             raise InvalidPayload(f"the payload of message {place} is not JSON: {error}") from None
     raise InvalidPayload("the payloads are not JSON")
+
+
+def _same(pieces: Sequence[Raw], payloads: Sequence[bytes]) -> bool:
+    """Whether the commas that were found are those between the payloads, not some inside them."""
+    if len(pieces) != len(payloads):
+        return False
+    if all(map(eq, map(len, pieces), map(len, payloads))):
+        return True
+    return all(len(piece) == len(payload.strip(b" \t\n\r")) for piece, payload in zip(pieces, payloads, strict=True))
+
+
+def _check_producer(producer: str) -> None:
+    try:
+        producer.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("the producer cannot be written in UTF-8") from None
+    if len(producer) > PRODUCER_CHARACTERS_MAX or "\x00" in producer:
+        raise InvalidArgument(f"a producer has at most {PRODUCER_CHARACTERS_MAX} characters, none of them U+0000")
 
 
 def _check_ids(ids: Sequence[str]) -> None:
@@ -262,6 +299,13 @@ def _bounded(payloads: Sequence[Raw], start: int, messages_max: int, bytes_max: 
         size += more
         end += 1
     return end, size
+
+
+def json_array(payloads: Sequence[Raw] | Sequence[bytes]) -> bytes:
+    """The JSON array of some JSON texts, with one allocation: they can be large."""
+    if len(payloads) == 1:
+        return b"[%b]" % payloads[0]
+    return b",".join((b"[%b" % payloads[0], *payloads[1:-1], b"%b]" % payloads[-1]))
 
 
 def texts(values: Iterable[object] | None) -> str | None:

@@ -111,7 +111,8 @@ class Engine:
                 popped = await self.popper.pop(request)
                 if popped.messages:
                     return popped
-                if self._closing or not await self.waiting.park(kind, rings, deadline):
+                woken = not self._closing and await self.waiting.park(kind, rings, deadline)
+                if not woken or self._closing:  # send_home wakes too
                     return NOTHING
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:

@@ -58,18 +58,19 @@ class Partitions:
 
     async def resolve(self, names: Iterable[Name]) -> set[str]:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""
-        missing = sorted({name for name in names if name not in self._known})
-        if not missing:
-            return set()
-        queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
-        for row in await self._database.rows(ENSURE, queues, partitions):
-            name = missing[row["item"] - 1]
-            queue = self._queues.setdefault(row["queue_id"], QueueInfo(row["queue_id"], name[0]))
-            _update(queue, row)
-            self._known[name] = PartitionInfo(row["partition_id"], name, queue, row["next_offset"])
-        while len(self._known) > PARTITIONS_MAX:
-            self._known.popitem(last=False)
-        return set(queues)
+        wanted = set(names)
+        looked_up: set[str] = set()
+        while missing := sorted(name for name in wanted if name not in self._known):  # again: others may forget some
+            queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
+            for row in await self._database.rows(ENSURE, queues, partitions):
+                name = missing[row["item"] - 1]
+                queue = self._queues.setdefault(row["queue_id"], QueueInfo(row["queue_id"], name[0]))
+                _update(queue, row)
+                self._known[name] = PartitionInfo(row["partition_id"], name, queue, row["next_offset"])
+            if len(self._known) > PARTITIONS_MAX:
+                self._shrink(wanted)
+            looked_up.update(queues)
+        return looked_up
 
     async def refresh(self) -> None:
         """Read the settings of the known queues again; forget those that are gone."""
@@ -82,8 +83,20 @@ class Partitions:
 
     def forget(self, queue: str) -> None:
         """Look up a queue's partitions again when they are next needed."""
-        for name in [name for name in self._known if name[0] == queue]:
-            self._queues.pop(self._known.pop(name).queue.id, None)
+        self.drop([name for name in self._known if name[0] == queue])
+        self._queues = {id: info for id, info in self._queues.items() if info.name != queue}
+
+    def drop(self, names: Iterable[Name]) -> None:
+        """Look up these partitions again when they are next needed."""
+        for name in names:
+            self._known.pop(name, None)
+
+    def _shrink(self, wanted: set[Name]) -> None:
+        """Forget those that were looked up longest ago, but none that is wanted now."""
+        for name in wanted & self._known.keys():
+            self._known.move_to_end(name)
+        while len(self._known) > max(PARTITIONS_MAX, len(wanted)):
+            self._known.popitem(last=False)
 
 
 def check_name(name: str, what: str) -> None:

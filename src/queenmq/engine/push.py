@@ -18,19 +18,21 @@ from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.engine.dedup import DedupWindow
-from queenmq.engine.drafts import Draft, Flush, Original, Part, PushRequest, texts
-from queenmq.engine.partitions import PartitionInfo, Partitions
+from queenmq.engine.drafts import Draft, Flush, Original, Part, PushRequest, json_array, texts
+from queenmq.engine.partitions import Name, PartitionInfo, Partitions
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
 from queenmq.model import Outgoing, Pushed
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
+FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
 PUSH = "select * from queen.push_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 RECENT = "select * from queen.recent_ids($1)"
 FIND_IDS = "select * from queen.find_ids($1, $2)"
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
+EXISTING = "select count(*) from queen.partition_lookup where partition_id = any ($1)"
 NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_times", "missed_ids"))
 
 _ids = msgspec.json.Decoder(list[str | None])
@@ -52,7 +54,7 @@ class Pusher:
         self.batcher = Batcher(
             self._push_all,
             calls_max=settings.push_calls_max,
-            weight=lambda request: request.size,
+            weight=self._weight,
             weight_max=settings.push_messages_max,
         )
 
@@ -64,39 +66,62 @@ class Pusher:
         """Refuse what cannot be pushed before it meets other requests."""
         return drafts.check(messages, self.partitions, self._settings.payload_bytes_max)
 
+    def _weight(self, request: PushRequest) -> int:
+        """What a request fills of a call, by its messages or by its bytes."""
+        return max(request.size, request.bytes * self._settings.push_messages_max // FLUSH_BYTES_MAX)
+
     async def _push_all(self, requests: list[PushRequest]) -> Sequence[list[Pushed] | QueenError]:
-        for attempt in range(ATTEMPTS_MAX):
-            flush = await self.prepare(requests)
+        told: dict[IdKey, Original] = {}
+        for _ in range(ATTEMPTS_MAX):
+            flush = await self.prepare(requests, told)
             try:
                 row = await self._write(flush) if flush.drafts else None
                 if row is None or row["first_offsets"] is not None:
                     return self.answers(requests, flush, row)
-                self.learn(flush, row)
-            except (PartitionNotFound, EncryptionRequired):
-                if attempt and not self._outdated(flush):
-                    raise
-                await self.relearn(requests)
+                told |= self.learn(flush, row)
+            except (PartitionNotFound, EncryptionRequired) as refusal:
+                await self.relearn(requests, flush, refusal)
             finally:
                 self.finish(flush)
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
 
     # -- before the call
 
-    async def prepare(self, requests: Sequence[PushRequest]) -> Flush:
-        """Resolve names, learn the ids of the partitions, leave out duplicates, group into segments."""
-        for queue in await self.partitions.resolve({part.name for request in requests for part in request.parts}):
+    async def prepare(self, requests: Sequence[PushRequest], told: dict[IdKey, Original]) -> Flush:
+        """Resolve names, learn the ids of the partitions, leave out duplicates, group into segments.
+
+        `told`: originals that a refused call has named.
+        """
+        names = {part.name for request in requests for part in request.parts}
+        for queue in await self.partitions.resolve(names):
             self._bell.ring(queue)
-        suspects: dict[IdKey, Original] = {}
+        places = {name: self.partitions[name] for name in names}  # as of now: others may forget them while we wait
+        suspects = told
         if any(request.has_ids for request in requests):
-            ids = self._ids_by_partition(requests)
+            ids = _ids_by_partition(requests, places)
             await self._load_windows(ids)
-            suspects = await self._look_up_suspects(ids)
+            suspects = await self._look_up_suspects(ids) | told
             while other := self._clash(ids):
                 await asyncio.shield(other.done)
+        flush = self._draft(requests, places, suspects)
+        self._in_flight[flush.id] = flush
+        try:
+            if await self._originals_exist(flush):
+                return flush
+        except BaseException:
+            self.finish(flush)
+            raise
+        self.finish(flush)
+        self.partitions.drop(names)
+        return await self.prepare(requests, {})
+
+    def _draft(
+        self, requests: Sequence[PushRequest], places: dict[Name, PartitionInfo], suspects: dict[IdKey, Original]
+    ) -> Flush:
         flush = Flush(uuid4(), asyncio.get_running_loop().create_future())
         for number, request in enumerate(requests):
             for part in request.parts:
-                partition = self.partitions[part.name]
+                partition = places[part.name]
                 kept = part if part.ids is None else self._new_only(flush, number, part, partition, suspects)
                 flush.add(number, kept, partition)
         flush.drafts.sort(key=lambda draft: draft.partition.id)
@@ -104,30 +129,32 @@ class Pusher:
             entry = self._window.get(partition_id)
             if entry is not None:
                 flush.expected[partition_id] = entry.known
-        self._in_flight[flush.id] = flush
+                flush.entries[partition_id] = entry
         return flush
+
+    async def _originals_exist(self, flush: Flush) -> bool:
+        """Duplicates are found in memory; a partition that holds their originals may have been deleted."""
+        if not flush.duplicates:
+            return True
+        asked = {partition.id for _, _, partition, _, _ in flush.duplicates}
+        asked -= {draft.partition.id for draft in flush.drafts}  # of these the call will tell
+        return not asked or await self._database.value(EXISTING, list(asked)) == len(asked)
 
     def finish(self, flush: Flush) -> None:
         """The flush is over, one way or the other: those who wait for its ids may look again."""
         if self._in_flight.pop(flush.id, None) is not None:
             flush.done.set_result(None)
 
-    async def relearn(self, requests: Sequence[PushRequest]) -> None:
+    async def relearn(
+        self, requests: Sequence[PushRequest], flush: Flush, refusal: PartitionNotFound | EncryptionRequired
+    ) -> None:
         """What we knew of these queues is out of date: a partition is gone, or encryption came."""
-        for queue in {part.name[0] for request in requests for part in request.parts}:
-            self.partitions.forget(queue)
-        await self.partitions.resolve({part.name for request in requests for part in request.parts})
-
-    def _outdated(self, flush: Flush) -> bool:
-        return any(self.partitions.get(draft.partition.name) is not draft.partition for draft in flush.drafts)
-
-    def _ids_by_partition(self, requests: Sequence[PushRequest]) -> dict[PartitionInfo, list[str]]:
-        ids: dict[PartitionInfo, list[str]] = {}
-        for request in requests:
-            for part in request.parts:
-                if part.ids is not None:
-                    ids.setdefault(self.partitions[part.name], []).extend(id for id in part.ids if id is not None)
-        return ids
+        encrypted = any(draft.partition.queue.encrypted for draft in flush.drafts)
+        if isinstance(refusal, EncryptionRequired) and encrypted and not self._cipher.can_encrypt:
+            raise refusal
+        names = {part.name for request in requests for part in request.parts}
+        self.partitions.drop(names)
+        await self.partitions.resolve(names)
 
     async def _load_windows(self, ids: dict[PartitionInfo, list[str]]) -> None:
         """Read the recent ids of partitions that we know nothing of."""
@@ -149,10 +176,11 @@ class Pusher:
     async def _look_up_suspects(self, ids: dict[PartitionInfo, list[str]]) -> dict[IdKey, Original]:
         """Ask the log about ids whose hash was seen before."""
         asked: list[IdKey] = []
+        now = datetime.now(UTC)
         for partition, asked_ids in ids.items():
             entry = self._window.get(partition.id)
             if entry is not None:
-                asked += [(partition.id, id) for id in entry.suspects(asked_ids)]
+                asked += [(partition.id, id) for id in entry.suspects(asked_ids, now - partition.queue.dedup_window)]
         if not asked:
             return {}
         rows = await self._database.rows(FIND_IDS, [key[0] for key in asked], [key[1] for key in asked])
@@ -172,6 +200,8 @@ class Pusher:
     ) -> Part:
         """The part without the messages that are there already, or come earlier in this flush."""
         assert part.ids is not None
+        if not partition.queue.dedup_window:
+            return part
         entry = self._window.get(partition.id)
         ids = set(part.ids)
         ids.discard(None)
@@ -219,8 +249,8 @@ class Pusher:
 
     def _sealed(self, draft: Draft) -> bytes:
         if draft.partition.queue.encrypted:
-            return b"[" + b",".join([self._cipher.encrypt(bytes(payload)) for payload in draft.payloads]) + b"]"
-        return b"[" + b",".join(draft.payloads) + b"]"
+            return json_array([self._cipher.encrypt(bytes(payload)) for payload in draft.payloads])
+        return draft.array or json_array(draft.payloads)
 
     async def _write(self, flush: Flush) -> Any:
         return await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
@@ -264,27 +294,42 @@ class Pusher:
 
     # -- after the call
 
-    def learn(self, flush: Flush, row: Any) -> None:
-        """Take in the ids that others wrote since we looked."""
+    def learn(self, flush: Flush, row: Any) -> dict[IdKey, Original]:
+        """Take in the ids that others wrote since we looked; answers those that are also in the flush."""
+        originals: dict[IdKey, Original] = {}
         if row["missed_segments"]:
             for segment, first_offset, created_at, ids in zip(
                 row["missed_segments"], row["missed_offsets"], row["missed_times"], row["missed_ids"], strict=True
             ):
-                self._told(flush.drafts[segment - 1].partition, first_offset, ids, created_at)
+                partition = flush.drafts[segment - 1].partition
+                told = self._told(partition, first_offset, ids, created_at)
+                ours = flush.ids.get(partition.id, set())
+                if not ours.isdisjoint(told):
+                    for offset, id in enumerate(told, first_offset):
+                        if id in ours:
+                            originals[partition.id, id] = Original(offset, created_at)
+        return originals
 
-    def _told(self, partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> None:
+    def _told(
+        self, partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime
+    ) -> Sequence[str | None]:
         told = _ids.decode(ids)
         self._window.add(partition.id, first_offset, len(told), told, created_at, partition.queue.dedup_window)
+        return told
 
     def answers(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> list[list[Pushed]]:
         """What every caller is told; the segments and ids are remembered on the way."""
         answers: list[list[Any]] = [[None] * request.size for request in requests]
+        written: dict[tuple[int, str | None], Original] = {}  # only where an id comes twice in the flush
         if row is not None:
             self.learn(flush, row)
             for draft, first_offset, created_at in zip(
                 flush.drafts, row["first_offsets"], row["created_ats"], strict=True
             ):
                 draft.answers(first_offset, created_at, answers)
+                if flush.repeats and draft.ids is not None:
+                    for offset, each in enumerate(draft.ids, first_offset):
+                        written[draft.partition.id, each] = Original(offset, created_at)
                 self._remember(draft, first_offset, created_at, flush)
             woken = set(row["woken"] or ())
             for queue in {d.partition.queue.name for d in flush.drafts if d.partition.id in woken} if woken else ():
@@ -292,10 +337,8 @@ class Pusher:
         for request, position, partition, id, original in flush.duplicates:
             answers[request][position] = Pushed(partition.id, original.offset, original.created_at, id, True)
         for request, position, partition, id in flush.repeats:
-            entry = self._window.get(partition.id)
-            original_here = entry.original(id, datetime.min.replace(tzinfo=UTC)) if entry is not None else None
-            assert original_here is not None, "written a moment ago"
-            answers[request][position] = Pushed(partition.id, original_here.offset, original_here.created_at, id, True)
+            first = written[partition.id, id]
+            answers[request][position] = Pushed(partition.id, first.offset, first.created_at, id, True)
         return answers
 
     def _remember(self, draft: Draft, first_offset: int, created_at: datetime, flush: Flush) -> None:
@@ -304,7 +347,8 @@ class Pusher:
         partition.seen_offset = max(partition.seen_offset, first_offset + count)
         entry = self._window.get(partition.id)
         if entry is not None:
-            if partition.id in flush.expected:  # the call has looked at, and told, all below our segment
+            # The call has looked at, and told, all below our segment; but not to one who began to listen later.
+            if partition.id in flush.expected and entry is flush.entries[partition.id]:
                 entry.catch_up(first_offset)
             self._window.add(partition.id, first_offset, count, draft.ids, created_at, partition.queue.dedup_window)
         self._cache.put(
@@ -316,6 +360,18 @@ class Pusher:
                 draft.ids,
                 draft.traces,
                 draft.producer,
-                draft.bytes,
+                draft.size,
             )
         )
+
+
+def _ids_by_partition(
+    requests: Sequence[PushRequest], places: dict[Name, PartitionInfo]
+) -> dict[PartitionInfo, list[str]]:
+    """The ids that have to be new; where the window is zero, none has."""
+    ids: dict[PartitionInfo, list[str]] = {}
+    for request in requests:
+        for part in request.parts:
+            if part.ids is not None and (partition := places[part.name]).queue.dedup_window:
+                ids.setdefault(partition, []).extend(id for id in part.ids if id is not None)
+    return ids

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from queenmq.engine import ack
 from queenmq.engine.database import Database
-from queenmq.engine.drafts import Flush, PushRequest
-from queenmq.engine.push import ATTEMPTS_MAX, Pusher
+from queenmq.engine.drafts import Flush, Original, PushRequest
+from queenmq.engine.push import ATTEMPTS_MAX, IdKey, Pusher
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import Ack, Outgoing, Pushed
@@ -38,18 +38,17 @@ class Transactor:
         """Acknowledge and push, all or nothing; answers for the messages, in order."""
         ack.check(acks)
         requests = [self._pusher.check(messages)] if messages else []
-        for attempt in range(ATTEMPTS_MAX):
-            flush = await self._pusher.prepare(requests)
+        told: dict[IdKey, Original] = {}
+        for _ in range(ATTEMPTS_MAX):
+            flush = await self._pusher.prepare(requests, told)
             try:
                 row = await self._call(acks, flush, required_leases)
                 if row["first_offsets"] is None and flush.drafts:
-                    self._pusher.learn(flush, row)
+                    told |= self._pusher.learn(flush, row)
                     continue
                 return await self._done(acks, requests, flush, row)
-            except (PartitionNotFound, EncryptionRequired):
-                if attempt:
-                    raise
-                await self._pusher.relearn(requests)
+            except (PartitionNotFound, EncryptionRequired) as refusal:
+                await self._pusher.relearn(requests, flush, refusal)
             finally:
                 self._pusher.finish(flush)
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")

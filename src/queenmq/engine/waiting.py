@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
+import asyncpg
 import msgspec
 
 from queenmq.config import Settings
 from queenmq.engine.database import LOST, Connection, Database
-from queenmq.errors import Busy, QueenError
+from queenmq.errors import Busy, DatabaseUnavailable, QueenError
 from queenmq.model import PopKind
 
 log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 CHANNEL = "queen_wake"
 NOTIFICATION_BYTES_MAX = 7_900  # PostgreSQL allows 8,000
 RECONNECT_SECONDS = 1.0
+SEND_SECONDS_MAX = 10.0
 FALLBACK_POLLS_MAX = 16  # woken at once by the fallback poll, which cannot tell how much there is
 EVERY_QUEUE = "*"
 
@@ -191,7 +193,7 @@ class Bell:
         while True:
             try:
                 await self._exchange()
-            except (*LOST, QueenError) as error:
+            except (*LOST, asyncpg.PostgresError, QueenError) as error:
                 log.warning("wake-ups from other servers are interrupted", extra={"cause": repr(error)})
                 await asyncio.sleep(RECONNECT_SECONDS)
 
@@ -200,17 +202,31 @@ class Bell:
         try:
             await connection.execute("set synchronous_commit = off")  # a notification need not survive a crash
             await connection.add_listener(CHANNEL, self._heard)
-            self._waiting.ring(EVERY_QUEUE)
+            connection.add_termination_listener(lambda _: self._something.set())
+            self._something.set()  # for what could not be sent before
+            self._waiting.ring(EVERY_QUEUE, FALLBACK_POLLS_MAX)
             while True:
                 await self._something.wait()
                 self._something.clear()
-                unsent, self._unsent = self._unsent, {}
-                self._database.calls += 1
-                await connection.execute("select pg_notify($1, $2)", CHANNEL, _notification(unsent))
-                await asyncio.sleep(self._interval)
+                if connection.is_closed():
+                    raise DatabaseUnavailable("the connection for wake-ups was lost")
+                if self._unsent:
+                    await self._send(connection)
+                    await asyncio.sleep(self._interval)
         finally:
             with contextlib.suppress(*LOST):
                 await connection.close(timeout=1)
+
+    async def _send(self, connection: Connection) -> None:
+        unsent, self._unsent = self._unsent, {}
+        self._database.calls += 1
+        try:
+            await connection.execute(
+                "select pg_notify($1, $2)", CHANNEL, _notification(unsent), timeout=SEND_SECONDS_MAX
+            )
+        except BaseException:
+            self._unsent = {queue: unsent.get(queue, 0) + self._unsent.get(queue, 0) for queue in unsent | self._unsent}
+            raise
 
     def _heard(self, connection: Connection, sender: int, _channel: str, payload: Any) -> None:
         if sender != connection.get_server_pid():

@@ -16,6 +16,7 @@ from queenmq.engine.waiting import Bell
 
 CHANNEL = "queen_inbox"
 SLEEP_SECONDS_MAX = 10.0
+ANSWER_SECONDS_MAX = 5.0
 LOOK_SECONDS_MIN = 0.005
 LOOK_SECONDS_MAX = 0.1
 
@@ -56,7 +57,7 @@ class Inbox(Service):
     async def pause(self) -> None:
         """Sleep until notified if nobody is about to commit; otherwise look again soon."""
         self.database.calls += 1
-        if not await self._connection.fetchval(TRY_SLEEP):
+        if not await self._connection.fetchval(TRY_SLEEP, timeout=ANSWER_SECONDS_MAX):
             await asyncio.sleep(self.pause_seconds)
             self.pause_seconds = min(self.pause_seconds * 2, LOOK_SECONDS_MAX)
             return
@@ -68,7 +69,7 @@ class Inbox(Service):
             self._notified.clear()
             self.pause_seconds = LOOK_SECONDS_MIN
             self.database.calls += 1
-            await self._connection.fetchval(WAKE_UP)
+            await self._connection.fetchval(WAKE_UP, timeout=ANSWER_SECONDS_MAX)
 
     async def _sleep(self) -> None:
         try:

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import logging
 
+import asyncpg
+
 from queenmq.config import Settings
 from queenmq.engine.database import LOST, Connection, Database
 from queenmq.engine.upkeep.inbox import Inbox
@@ -33,7 +35,7 @@ class Leader:
         while True:
             try:
                 await self._stand()
-            except (*LOST, QueenError) as error:
+            except (*LOST, asyncpg.PostgresError, QueenError) as error:
                 log.warning("upkeep is interrupted", extra={"cause": repr(error)})
             await asyncio.sleep(CANDIDATE_SECONDS)
 

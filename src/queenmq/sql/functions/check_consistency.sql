@@ -14,7 +14,8 @@ as $$
           left join queen.partitions p on p.id = l.partition_id
           left join queen.queues q on q.id = l.queue_id
     ), places as (
-        select l.queue, l.partition, l.start_offset, l.next_offset, g.name as group_name, c.*
+        select l.queue, l.partition, l.start_offset, l.next_offset, g.name as group_name, c.*,
+               c.committed - c.origin + case when isempty(c.acked) then 0 else queen.multirange_size(c.acked) end as done
           from queen.partition_consumers c
           left join logs l on l.partition_id = c.partition_id
           left join queen.queue_groups g on g.id = c.group_id
@@ -62,9 +63,9 @@ as $$
     union all
     select 'ledger', c.queue, c.partition,
            format('group %s: %s completed + %s dead-lettered + %s expired, but %s are done', c.group_name, c.completed,
-                  c.dead_lettered, c.expired, c.committed - c.origin + queen.multirange_size(c.acked))
+                  c.dead_lettered, c.expired, c.done)
       from places c
-     where c.committed - c.origin + queen.multirange_size(c.acked) <> c.completed + c.dead_lettered + c.expired
+     where c.done <> c.completed + c.dead_lettered + c.expired
         or least(c.completed, c.dead_lettered, c.expired) < 0
     union all
     select 'never woken', c.queue, c.partition, format('group %s has read %s of %s and is not ready', c.group_name, c.committed,

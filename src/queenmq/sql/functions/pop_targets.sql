@@ -31,6 +31,10 @@ begin
         select exists (select from queen.consumer_groups_metadata m
                         where m.group_name = p_group and m.queue_name = '' and m.partition_name = ''
                           and m.namespace = coalesce(p_namespace, '') and m.task = coalesce(p_task, ''))
+               and not exists (select from queen.queues q    -- the group may have been deleted from one of them
+                                where (p_namespace is null or q.namespace = p_namespace) and (p_task is null or q.task = p_task)
+                                  and not exists (select from queen.queue_groups g
+                                                   where g.queue_id = q.id and g.name = p_group and g.queue_wide))
           into v_ready;
     end if;
     if v_ready is not true then

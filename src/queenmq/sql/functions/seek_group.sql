@@ -59,8 +59,10 @@ begin
     update queen.partition_consumers c
        set committed = t.target, origin = t.target, completed = 0, dead_lettered = 0, expired = 0, expiries = 0,
            acked = '{}', nacked = '{}', retries = null, lease_id = null, lease_from = null, lease_to = null,
-           ready_at = queen.ready_after(c.partition_id, t.target, q.delayed_processing_seconds,
-                                        q.window_buffer_seconds, p_now)
+           ready_at = case when t.target >= l.next_offset then null
+                           when q.delayed_processing_seconds + q.window_buffer_seconds = 0 then p_now
+                           else queen.ready_after(c.partition_id, t.target, q.delayed_processing_seconds,
+                                                  q.window_buffer_seconds, p_now) end
       from queen.partition_lookup l
       join queen.queues q on q.id = l.queue_id
      cross join lateral (

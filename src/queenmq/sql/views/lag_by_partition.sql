@@ -4,7 +4,7 @@
 -- key; 0 where all is read.
 create view queen.lag_by_partition as
 select q.name as queue, g.name as group_name, p.name as partition, c.partition_id, c.committed as "offset", l.next_offset,
-       l.next_offset - c.committed - queen.multirange_size(c.acked) as messages,
+       l.next_offset - c.committed - case when isempty(c.acked) then 0 else queen.multirange_size(c.acked) end as messages,
        case when c.committed < l.next_offset then coalesce(extract(epoch from clock_timestamp() - (
            select s.created_at from queen.segments s
             where s.partition_id = c.partition_id and s.first_offset <= c.committed

@@ -14,7 +14,7 @@ select q.name as queue, p.name as partition, g.name as group_name, l.next_offset
  cross join lateral (
      select int8multirange(int8range(c.committed, greatest(c.committed, l.next_offset))) - c.acked as undone) as u
  cross join lateral (
-     select queen.multirange_size(u.undone) as undone,
+     select case when isempty(c.acked) then l.next_offset - c.committed else queen.multirange_size(u.undone) end as undone,
             case when c.lease_id is not null and c.ready_at > clock_timestamp()
                  then queen.multirange_size(u.undone * int8multirange(int8range(c.lease_from, c.lease_to)))
                  else 0 end as leased) as n;
