@@ -149,18 +149,27 @@ async def test_transactions_that_cross(stage, end):
 
 
 async def test_transactions_that_cross_behind_a_push(stage):
-    """Both wait for carl, each for another partition; when he is done, neither may wait for the other."""
+    """Carl lets go of one partition after the other: whoever comes first must not wait for who comes second."""
 
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
         await scene.director.push_many(("ann", [1]), ("bob", [2]))
         [one] = await scene.director.pop("ann")
         [two] = await scene.director.pop("bob")
-        alice.will_in_transaction(partial(alice.transact, one, "bob", 11))
-        bert.will_in_transaction(partial(bert.transact, two, "ann", 21))
-        carl.will_in_transaction(partial(carl.push_many, ("bob", [31]), ("ann", [32])))
 
-    assert await stage.every_order(prepare) == 90
+        async def push_for_a_while():
+            await carl.queue.connection.execute("savepoint before")
+            await carl.queue.push(scene.name, "bob", 32)
+
+        carl.will_in_transaction(
+            partial(carl.push, "ann", 31),
+            push_for_a_while,
+            partial(carl.queue.connection.execute, "rollback to savepoint before"),
+        )
+        alice.will(partial(alice.transact, one, "bob", 11))
+        bert.will(partial(bert.transact, two, "ann", 21))
+
+    assert await stage.every_order(prepare) == 30
 
 
 async def test_one_of_two_transactions_on_one_lease_is_refused_whole(stage):
