@@ -188,6 +188,18 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class Depth(Struct, frozen=True):
+    """How full a queue is: messages that some group has not finished, against the limit (0: none)."""
+
+    depth: int
+    limit: int
+
+    @property
+    def remaining(self) -> int | None:
+        """How many more messages fit; None where there is no limit."""
+        return max(0, self.limit - self.depth) if self.limit else None
+
+
 class StoredMessage(Struct, frozen=True, kw_only=True):
     """A message as it is stored, with what a group has made of it; decrypted where we have the key."""
 

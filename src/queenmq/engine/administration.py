@@ -15,6 +15,7 @@ from queenmq.errors import EncryptionRequired, InvalidTimestamp, QueueNotFound
 from queenmq.model import (
     QUEUE_MODE,
     DeadLetter,
+    Depth,
     Finding,
     LedgerLine,
     QueueSettings,
@@ -55,6 +56,15 @@ class Administration:
         if row is None:
             raise QueueNotFound(f'there is no queue "{queue}"')
         return _struct(QueueSettings, row)
+
+    async def depth(self, queue: str) -> Depth:
+        """How many messages wait in a queue, and how many more it takes; raises QueueNotFound."""
+        row = await self._database.row(
+            "select queen.queue_depth(id) as depth, max_queue_size from queen.queues where name = $1", queue
+        )
+        if row is None:
+            raise QueueNotFound(f'there is no queue "{queue}"')
+        return Depth(row["depth"], row["max_queue_size"])
 
     async def delete_queue(self, queue: str) -> bool:
         """Remove a queue and all that is in it; False when there was none."""

@@ -84,7 +84,7 @@ class Database:
                 reset=_keep_session,
                 server_settings=session_settings(self._settings),
             )
-        except LOST as error:
+        except (*LOST, asyncpg.PostgresError) as error:
             raise DatabaseUnavailable(f"PostgreSQL cannot be reached: {error}") from error
 
     async def close(self) -> None:

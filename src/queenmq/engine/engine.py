@@ -61,15 +61,23 @@ class Engine:
     async def open(self) -> None:
         """Connect, bring the schema up to date, start the background work."""
         await self.database.open()
+        try:
+            await self._prepare()
+        except BaseException:
+            await self.database.close()
+            raise
+        work = [self.waiting.watch(), self._bell.listen(), self._refresh()]
+        if self._settings.upkeep:
+            work.append(self.leader.run())
+        self._background = [asyncio.create_task(each) for each in work]
+
+    async def _prepare(self) -> None:
         connection = await self.database.connect()
         try:
             await migrate(connection)
         finally:
             await connection.close()
-        work = [self.waiting.watch(), self._bell.listen(), self._refresh()]
-        if self._settings.upkeep:
-            work.append(self.leader.run())
-        self._background = [asyncio.create_task(each) for each in work]
+        await self.database.value("select queen.check_epoch()")  # before the first push: is this another cluster?
 
     async def close(self) -> None:
         """Finish what was accepted, send parked polls home, stop the background work, disconnect."""

@@ -47,7 +47,6 @@ class Leader:
                 await asyncio.sleep(CANDIDATE_SECONDS)
             log.info("this process does the upkeep")
             self.leading.set()
-            await self._database.value("select queen.check_epoch()")
             await self._lead(connection)
         finally:
             self.leading.clear()

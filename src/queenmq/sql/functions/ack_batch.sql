@@ -111,7 +111,7 @@ begin
                    when not d.released then c.ready_at
                    when d.committed >= d.next_offset then null
                    when (d.retries_left ->> d.committed::text)::int > 0
-                   then p_now + make_interval(secs => least(3600, d.retry_delay_ms / 1000.0
+                   then p_now + make_interval(secs => least(greatest(3600, d.retry_delay_ms / 1000.0), d.retry_delay_ms / 1000.0
                                               * 2 ^ least((d.retries_left ->> d.committed::text)::int - 1, 30)))
                    when d.delayed_processing_seconds + d.window_buffer_seconds = 0 then p_now
                    else queen.ready_after(d.partition_id, d.committed, d.delayed_processing_seconds,

@@ -84,7 +84,7 @@ begin
      cross join lateral (
          select min(coalesce(m.committed, a.aged)) as finished,
                 min(lower(int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to)) - c.acked))
-                    filter (where c.ready_at > p_now) as leased
+                    filter (where c.lease_id is not null and c.ready_at > p_now) as leased
            from queen.queue_groups g
            left join queen.partition_consumers c on c.partition_id = l.partition_id and c.group_id = g.id
            left join lateral queen.advance(greatest(c.committed, a.aged), c.acked) as m on c.group_id is not null

@@ -29,13 +29,6 @@ begin
     perform 1 from queen.partition_lookup l where l.partition_id = any (p_ack_partition_ids || p_partition_ids)
       order by l.partition_id for no key update;
 
-    select i into v_lease from unnest(p_required_leases) as i
-     where not exists (select from queen.partition_consumers c
-                        where c.lease_id = i and c.ready_at > coalesce(p_now, clock_timestamp()) for update) limit 1;
-    if found then
-        raise exception 'lease % is not held any more', v_lease using errcode = 'QN410';
-    end if;
-
     if cardinality(p_partition_ids) > 0 then
         select * into first_offsets, created_ats, woken, missed_segments, missed_offsets, missed_times, missed_ids
           from queen.push_segments(p_partition_ids, p_message_counts, p_payloads, p_transaction_ids, p_trace_ids,
@@ -45,6 +38,13 @@ begin
         end if;
     elsif p_flush_id is not null then
         insert into queen.calls (id, made_at) values (p_flush_id, coalesce(p_now, clock_timestamp()));
+    end if;
+
+    select i into v_lease from unnest(p_required_leases) as i
+     where not exists (select from queen.partition_consumers c
+                        where c.lease_id = i and c.ready_at > coalesce(p_now, clock_timestamp()) for update) limit 1;
+    if found then
+        raise exception 'lease % is not held any more', v_lease using errcode = 'QN410';
     end if;
 
     for v_ack in
