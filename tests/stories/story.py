@@ -13,6 +13,7 @@
     outbox   orders/ann 1 2      sequence               the push of an application's own transaction
     seek     billing orders/ann end                     also beginning, offset=3, 12:00:30
     delete   orders/ann          redrive orders         forget billing orders
+    retain   orders -> 3         tidy idle=3600 -> 1    messages deleted by age; idle partitions removed
     dead     orders -> ann: 3                           the dead letters, oldest first
     counts   billing orders/ann -> completed 2 dead 1 expired 0 pending 0
     +31s                                                it is noon when a story begins
@@ -194,6 +195,15 @@ class Story:
 
     async def do_clear(self, queue: str) -> str:
         [row] = await self.queue.call("clear_queue", queue, self.queue.clock.now)
+        return str(row[0])
+
+    async def do_retain(self, queue: str) -> str:
+        [found] = await self.queue.call("find_queue", queue)
+        [row] = await self.queue.call("retain", found[0], p_now=self.queue.clock.now)
+        return str(row["messages"])
+
+    async def do_tidy(self, *, idle: str) -> str:
+        [row] = await self.queue.call("remove_idle_partitions", float(idle), p_now=self.queue.clock.now)
         return str(row[0])
 
     async def do_forget(self, group: str, queue: str, *, subscription: str = "forgotten") -> str:
