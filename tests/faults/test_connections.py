@@ -8,7 +8,7 @@ import pytest
 
 from queenmq.engine import database as engine_database
 from queenmq.engine import waiting
-from queenmq.engine.upkeep import leader
+from queenmq.engine.upkeep import inbox, leader
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Ack, Outgoing, PopRequest
 
@@ -182,11 +182,13 @@ async def test_an_engine_can_be_closed_while_the_network_says_nothing(open_engin
     monkeypatch.setattr(engine_database, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(engine_database, "CONNECT_SECONDS_MAX", 0.3)
     monkeypatch.setattr(engine_database, "CLOSE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(inbox, "ANSWER_SECONDS_MAX", 0.5)
     engine = await open_engine(proxy.dsn, statement_timeout_ms=200, lock_timeout_ms=200, upkeep=True)
     await asyncio.wait_for(engine.leader.leading.wait(), 20)
     await engine.push(messages(1))
     proxy.pause()
     push = asyncio.create_task(engine.push(messages(2)))
+    await until(lambda: engine.pusher.batcher.requests == 2, connection)
     async with asyncio.timeout(20):
         await engine.close()
     with pytest.raises(DatabaseUnavailable):

@@ -177,8 +177,8 @@ class Database:
         try:
             async with asyncio.timeout(self._patience):
                 return await run(connection)
-        except TimeoutError:
-            connection.terminate()  # it would wait for an answer before it closes
+        except (TimeoutError, asyncio.CancelledError):
+            connection.terminate()  # asyncpg would wait until PostgreSQL has said that it heard of it
             raise
 
 
