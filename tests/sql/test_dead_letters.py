@@ -1,5 +1,6 @@
 """What a group gave up on can be looked at, delivered again and purged."""
 
+import asyncio
 import json
 import uuid
 
@@ -184,6 +185,24 @@ async def test_an_open_message_is_not_opened_twice(queue, five):
     await queue.seek("g", "orders", to="beginning")
     assert await redrive(queue) == 2
     assert await values(queue) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("other", ["redrive", "purge"])
+async def test_a_dead_letter_that_someone_else_takes_at_the_same_time_is_not_redriven(
+    queue, another, until_blocked, five, other
+):
+    alice, bob = await another(), await another()
+    first = alice.connection.transaction()
+    await first.start()
+    if other == "redrive":
+        assert await redrive(alice) == 2
+    else:
+        await alice.call("purge_dead_letters", p_queue="orders")
+    second = asyncio.create_task(redrive(bob))
+    await until_blocked(bob)
+    await first.commit()
+    assert await second == 0
+    assert await values(queue) == ([1, 3] if other == "redrive" else [])
 
 
 async def test_redriving_keeps_an_encrypted_message_encrypted(queue):

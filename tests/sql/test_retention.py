@@ -1,5 +1,7 @@
 """What a queue need not keep is deleted, in batches, and nobody is surprised by it."""
 
+import asyncio
+
 import pytest
 
 from queenmq.errors import InvalidArgument, LeaseGone
@@ -242,6 +244,21 @@ async def test_a_partition_with_dead_letters_stays(queue):
     assert await remove_idle(queue) == 0
     await queue.call("purge_dead_letters", p_queue="orders")
     assert await remove_idle(queue) == 1
+
+
+async def test_a_partition_that_is_written_at_the_last_moment_stays(queue, another, until_blocked):
+    await emptied(queue, "ann")
+    queue.clock.advance(61)
+    alice, bob = await another(), await another()
+    pushing = alice.connection.transaction()
+    await pushing.start()
+    await alice.push("orders", "ann", 2)
+    removing = asyncio.create_task(remove_idle(bob))
+    await until_blocked(bob)
+    await pushing.commit()
+    assert await removing == 0
+    [delivery] = await queue.pop("g", "orders")
+    assert delivery.values == [2]
 
 
 async def test_no_more_than_asked_for_are_removed(queue):

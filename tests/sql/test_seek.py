@@ -109,6 +109,26 @@ async def test_going_back_fills_a_limited_queue(queue, moments):
         await queue.push("orders", "ann", 2)
 
 
+async def test_a_seek_of_a_group_on_its_way_does_not_meet_a_push_head_on(queue, another, until_blocked):
+    await queue.configure("orders", max_queue_size=100)
+    names = [f"p{number:04}" for number in range(1200)]
+    await queue.call("ensure_partitions", ["orders"] * 1200, names)
+    await queue.push("orders", names[0], 1)
+    await queue.call("subscribe", "g", "orders", None, None, None, "all", None, queue.clock.now)
+    carl, bob, alice = await another(), await another(), await another()
+    counting = carl.connection.transaction()
+    await counting.start()
+    await carl.connection.execute("select from queen.queue_depths for update")
+    seeking = asyncio.create_task(bob.seek("g", "orders", to="end"))
+    await until_blocked(bob)
+    pushing = asyncio.create_task(alice.push("orders", names[-1], 2))
+    await until_blocked(alice)
+    await counting.commit()
+    await seeking
+    await pushing
+    assert await read_all(queue) == {names[-1]: [2]}
+
+
 @pytest.mark.parametrize(
     "target",
     [

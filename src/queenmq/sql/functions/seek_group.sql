@@ -46,7 +46,9 @@ begin
                         where partition_id = v_partition and group_id = v_group.id) then
             perform queen.extend_group(v_group.id, 1, v_partition, p_now);
         end if;
-    elsif v_group.walking then
+    elsif v_group.walking then    -- all locks first: each chunk takes the depth row after its lookup rows
+        perform 1 from queen.queues where id = v_queue for no key update;
+        perform 1 from queen.partition_lookup where queue_id = v_queue order by partition_id for share;
         while queen.extend_group(v_group.id, p_now => p_now) > 0 loop end loop;
     end if;
 
