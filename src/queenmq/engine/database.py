@@ -165,8 +165,6 @@ class Database:
                 cause = error
             except asyncpg.PostgresError as error:
                 raise translate(error) from error
-            except asyncpg.exceptions.DataError as error:
-                raise InvalidArgument(str(error)) from error
             attempt += 1
             if attempt > self._settings.retry_attempts_max or monotonic() > deadline:
                 raise failure from cause
@@ -186,6 +184,8 @@ def translate(error: asyncpg.PostgresError) -> QueenError:
     """Their error in our words."""
     if isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError):
         return TimedOut(f"PostgreSQL gave up: {error}")
+    if isinstance(error, asyncpg.DataError):  # a value that its type cannot hold, noticed by asyncpg or by PostgreSQL
+        return InvalidArgument(str(error))
     ours = from_sqlstate(error.sqlstate, str(error), error.detail)
     return ours or QueenError(f"PostgreSQL refused the call: {error} ({error.sqlstate})")
 
