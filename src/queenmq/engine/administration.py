@@ -105,7 +105,7 @@ class Administration:
             queue,
             partition,
             offset,
-            _aware(timestamp) if timestamp is not None else None,
+            _aware(timestamp),
             to,
         )
         self._bell.ring(queue, moved)
@@ -173,8 +173,8 @@ class Administration:
             queue,
             group,
             partition,
-            since,
-            until,
+            _aware(since),
+            _aware(until),
             before_id,
             limit,
         )
@@ -198,7 +198,9 @@ class Administration:
     ) -> int:
         """Delete dead letters for good; answers how many."""
         return int(
-            await self._database.value("select queen.purge_dead_letters($1, $2, $3, $4)", ids, queue, group, older_than)
+            await self._database.value(
+                "select queen.purge_dead_letters($1, $2, $3, $4)", ids, queue, group, _aware(older_than)
+            )
         )
 
     # -- the books
@@ -234,7 +236,7 @@ def _struct(kind: type[T], row: Mapping[str, Any]) -> T:
     return kind(**{name: row[name] for name in names if name in row.keys()})  # noqa: SIM118 (a Record iterates over values)
 
 
-def _aware(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
+def _aware(moment: datetime | None) -> datetime | None:
+    if moment is not None and moment.tzinfo is None:
         raise InvalidTimestamp("the timestamp has no time zone")
     return moment
