@@ -21,7 +21,14 @@ ERROR_CHARACTERS_MAX = 10_000
 ACK = "select * from queen.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 ACK_ONCE = "select * from queen.ack_once($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 MESSAGE_ACKS = 6  # among the arguments: what is not completed
-RELEASE = "select queen.release_lease($1)"
+RELEASE = """
+select queen.release_lease($1) as released,
+       array(select distinct q.name
+               from queen.partition_consumers c
+               join queen.queue_groups g on g.id = c.group_id
+               join queen.queues q on q.id = g.queue_id
+              where c.lease_id = any ($1)) as queues
+"""
 RENEW = "select * from queen.renew_lease($1, $2)"
 
 EVERYTHING = asyncpg.Range(0, 1 << 40)
@@ -71,8 +78,13 @@ def arguments(held: dict[Held, Offsets]) -> list[Any]:
         [number for number, _ in others],
         [ack.offset for _, ack in others],
         [ack.status for _, ack in others],
-        [ack.error and ack.error.replace("\x00", "")[:ERROR_CHARACTERS_MAX] for _, ack in others],
+        [ack.error and _storable(ack.error) for _, ack in others],
     ]
+
+
+def _storable(text: str) -> str:
+    """As much of a text as PostgreSQL can hold: what went wrong must not go wrong again."""
+    return text[:ERROR_CHARACTERS_MAX].replace("\x00", "").encode(errors="replace").decode()
 
 
 def check(acks: Sequence[Ack]) -> None:
@@ -110,13 +122,19 @@ class Acker:
         """End a lease, untouched; False when it is gone."""
 
         async def call() -> bool:
-            return bool(await self._database.value(RELEASE, [lease_id], repeatable=False))
+            return self._released(await self._database.row(RELEASE, [lease_id], repeatable=False))
 
         async def outcome() -> bool:
-            await self._database.value(RELEASE, [lease_id])
+            self._released(await self._database.row(RELEASE, [lease_id]))
             return True  # by this call or by the one before
 
         return await self._database.once(call, outcome)
+
+    def _released(self, row: Any) -> bool:
+        """Ring for what can be taken again."""
+        for queue in row["queues"]:
+            self._bell.ring(queue, row["released"])
+        return bool(row["released"])
 
     async def _ack_all(self, requests: list[Sequence[Ack]]) -> list[list[Acked] | QueenError]:
         held = gather([ack for request in requests for ack in request])

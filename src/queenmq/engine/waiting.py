@@ -102,7 +102,7 @@ class Waiting:
                 await future
             return True
         except TimeoutError:
-            return False
+            return future.done() and not future.cancelled()  # woken in the last moment: one more look
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
                 entry.wake(1)  # woken, but going away: the wake-up is passed on
