@@ -50,6 +50,7 @@ LOST = (
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # an idle connection was told of a shutdown, and is used before its end is seen
     OSError,
     TimeoutError,
 )
@@ -69,6 +70,7 @@ class Database:
         self.dsn = dsn
         self.calls = 0  # database calls made, for the metrics
         self._settings = settings
+        self._apart = 1 + settings.upkeep  # connections outside the pool: for wake-ups, and for the leader
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
         self._pool: Any = None
 
@@ -78,7 +80,7 @@ class Database:
             self._pool = await asyncpg.create_pool(
                 self.dsn,
                 min_size=1,
-                max_size=self._settings.pool_size_max,
+                max_size=self._settings.pool_size_max - self._apart,
                 max_inactive_connection_lifetime=300,
                 timeout=CONNECT_SECONDS_MAX,
                 reset=_keep_session,
@@ -142,6 +144,8 @@ class Database:
             await asyncio.sleep(pause_seconds(attempt))
 
     async def _call(self, run: Callable[[Connection], Awaitable[T]], repeatable: bool) -> T:  # noqa: FBT001 (ours alone)
+        if self._pool is None:
+            raise Closed("the engine was not opened")
         attempt = 0
         deadline = monotonic() + self._patience
         while True:
@@ -175,7 +179,7 @@ class Database:
         try:
             async with asyncio.timeout(self._patience):
                 return await run(connection)
-        except (TimeoutError, asyncio.CancelledError):
+        except (TimeoutError, asyncio.CancelledError, asyncpg.InternalClientError):
             connection.terminate()  # asyncpg would wait until PostgreSQL has said that it heard of it
             raise
 
