@@ -158,7 +158,7 @@ class World:
         firsts = [queue.partitions[name].append(messages) for queue, name, messages in pushes]
         woken = set()
         for queue, name in {(queue.name, name): (queue, name) for queue, name, _ in pushes}.values():
-            if any([place.wake(self.now) for place in queue.places(name)]):
+            if sum(place.wake(self.now) for place in queue.places(name)):  # all of them, not up to the first
                 woken.add(queue.partitions[name].id)
         return firsts, woken
 
