@@ -129,6 +129,7 @@ class Flush(Struct):
     entries: dict[int, object] = {}  # by partition id: who knows them
     duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
     repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
+    looked_up: set[str] = set()  # queues where a partition may be new: no group could have been waiting for it
     _open: dict[int, Draft] = {}  # the last one, by partition id
 
     @property

@@ -83,7 +83,8 @@ class Engine:
         """Finish what was accepted, send parked polls home, stop the background work, disconnect."""
         self._closing = True
         self.waiting.send_home()
-        for part in (self.pusher.batcher, self.popper, self.acker.batcher, self.acker.renewals):
+        parts = (self._transactor, self.pusher.batcher, self.popper, self.acker.batcher, self.acker.renewals)
+        for part in parts:
             await part.close()
         for task in self._background:
             task.cancel()
@@ -101,10 +102,12 @@ class Engine:
 
     async def push(self, messages: Sequence[Outgoing]) -> list[Pushed]:
         """Append messages to their partitions, all or none; answers in their order."""
+        self._check_open()
         return await self.pusher.push(messages)
 
     async def pop(self, request: PopRequest, wait_seconds: float = 0.0) -> Popped:
         """Lease what is ready; with `wait_seconds`, wait that long for something to become ready."""
+        self._check_open()
         if not 0 <= wait_seconds <= WAIT_SECONDS_MAX:
             raise InvalidArgument(f"a poll waits between 0 and {WAIT_SECONDS_MAX:.0f} seconds")
         self.popper.check(request)
@@ -118,6 +121,7 @@ class Engine:
                 rings = kind.rings
                 popped = await self.popper.pop(request)
                 if popped.messages:
+                    self.waiting.leased(kind)
                     return popped
                 woken = not self._closing and await self.waiting.park(kind, rings, deadline)
                 if not woken or self._closing:  # send_home wakes too
@@ -125,15 +129,18 @@ class Engine:
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """Say what became of leased messages; every ack gets its own answer, in order."""
+        self._check_open()
         return await self.acker.ack(acks)
 
     async def renew(self, lease_id: UUID, seconds: float | None = None) -> datetime:
         """Keep a lease for longer; answers when it now expires. Raises LeaseGone."""
+        self._check_open()
         expires_at: datetime = await self.acker.renew(lease_id, seconds)
         return expires_at
 
     async def release(self, lease_id: UUID) -> bool:
         """Give a lease back untouched, as if the pop had not happened."""
+        self._check_open()
         return await self.acker.release(lease_id)
 
     async def transaction(
@@ -143,11 +150,14 @@ class Engine:
         required_leases: Sequence[UUID] = (),
     ) -> list[Pushed]:
         """Acknowledge and push together, all or nothing. Raises LeaseGone, NotInLease and what push raises."""
-        if self._closing:
-            raise Closed()
+        self._check_open()
         if not acks and not messages:
             raise InvalidArgument("a transaction needs an ack or a message")
         return await self._transactor.run(acks, messages, required_leases)
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise Closed()
 
     async def _refresh(self) -> None:
         while True:

@@ -93,8 +93,7 @@ class Pusher:
         `told`: originals that a refused call has named.
         """
         names = {part.name for request in requests for part in request.parts}
-        for queue in await self.partitions.resolve(names):
-            self._bell.ring(queue)
+        looked_up = await self.partitions.resolve(names)
         places = {name: self.partitions[name] for name in names}  # as of now: others may forget them while we wait
         suspects = told
         if any(request.has_ids for request in requests):
@@ -104,6 +103,7 @@ class Pusher:
             while other := self._clash(ids):
                 await asyncio.shield(other.done)
         flush = self._draft(requests, places, suspects)
+        flush.looked_up = looked_up
         self._in_flight[flush.id] = flush
         try:
             if await self._originals_exist(flush):
@@ -331,15 +331,25 @@ class Pusher:
                     for offset, each in enumerate(draft.ids, first_offset):
                         written[draft.partition.id, each] = Original(offset, created_at)
                 self._remember(draft, first_offset, created_at, flush)
-            woken = set(row["woken"] or ())
-            for queue in {d.partition.queue.name for d in flush.drafts if d.partition.id in woken} if woken else ():
-                self._bell.ring(queue, len(woken))
+            self._ring(flush, set(row["woken"] or ()))
         for request, position, partition, id, original in flush.duplicates:
             answers[request][position] = Pushed(partition.id, original.offset, original.created_at, id, True)
         for request, position, partition, id in flush.repeats:
             first = written[partition.id, id]
             answers[request][position] = Pushed(partition.id, first.offset, first.created_at, id, True)
         return answers
+
+    def _ring(self, flush: Flush, woken: set[int]) -> None:
+        """Wake polls where a group was waiting, and where a partition is so new that no group could be."""
+        if woken or flush.looked_up:
+            queues: dict[str, int] = {}
+            for partition_id, queue in {
+                draft.partition.id: draft.partition.queue.name for draft in flush.drafts
+            }.items():
+                if partition_id in woken or queue in flush.looked_up:
+                    queues[queue] = queues.get(queue, 0) + 1
+            for queue, partitions in queues.items():
+                self._bell.ring(queue, partitions)
 
     def _remember(self, draft: Draft, first_offset: int, created_at: datetime, flush: Flush) -> None:
         partition = draft.partition

@@ -1,5 +1,6 @@
 """Acks and pushes that happen together or not at all."""
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 from typing import Any
@@ -31,11 +32,30 @@ class Transactor:
         self._database = database
         self._pusher = pusher
         self._bell = bell
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def run(
         self, acks: Sequence[Ack], messages: Sequence[Outgoing], required_leases: Sequence[UUID] = ()
     ) -> list[Pushed]:
         """Acknowledge and push, all or nothing; answers for the messages, in order."""
+        self._running += 1
+        self._idle.clear()
+        try:
+            return await self._run(acks, messages, required_leases)
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        await self._idle.wait()
+
+    async def _run(
+        self, acks: Sequence[Ack], messages: Sequence[Outgoing], required_leases: Sequence[UUID]
+    ) -> list[Pushed]:
         ack.check(acks)
         requests = [self._pusher.check(messages)] if messages else []
         told: dict[IdKey, Original] = {}

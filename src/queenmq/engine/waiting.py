@@ -118,6 +118,11 @@ class Waiting:
             if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
                 entry.wake(count)
 
+    def leased(self, entry: Kind) -> None:
+        """A poll of this kind got a lease: those still parked want to know when it ends."""
+        if entry.parked:
+            self._new_kind.set()
+
     def send_home(self) -> None:
         """Wake every poll, for the last time."""
         for entry in self._kinds.values():
