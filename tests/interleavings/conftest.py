@@ -8,11 +8,10 @@ from tests.queue_in_sql import NOON
 
 
 @pytest.fixture
-async def stage(connect, record_property):
+async def stage(connect):
     sessions = {name: await connect() for name in ("alice", "bert", "carl")}
     for session in sessions.values():
         await session.execute("set deadlock_timeout = '5ms'")
     stage = Stage(sessions, await connect())
     yield stage
-    record_property("orders", stage.played)
     await assert_the_books_balance(stage.observer, NOON)

@@ -20,17 +20,12 @@ async def old_messages(scene, **options):
     scene.director.queue.clock.advance(61)
 
 
-async def retain(actor):
-    queue_id = await actor.queue.connection.fetchval("select id from queen.queues where name = $1", actor.scene.name)
-    return await actor.do("retain", queue_id, p_now=actor.queue.clock.now)
-
-
 @ENDS
 async def test_retention_and_a_push(stage, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
         await old_messages(scene)
-        alice.will_in_transaction(partial(retain, alice), end=end)
+        alice.will_in_transaction(alice.retain, end=end)
         bert.will_in_transaction(partial(bert.push_many, ("bob", [21]), ("ann", [22])))
         carl.will(partial(carl.pop, auto_ack=True, partitions=2))
 
@@ -43,7 +38,7 @@ async def test_retention_never_takes_what_a_pop_delivers(stage, auto_ack, end):
     async def prepare(scene, cast):
         alice, bert, carl = cast.values()
         await old_messages(scene)
-        alice.will_in_transaction(partial(retain, alice))
+        alice.will_in_transaction(alice.retain)
         bert.will_in_transaction(partial(bert.pop, auto_ack=auto_ack, partitions=2), end=end)
         carl.will(partial(carl.push, "ann", 31))
 
@@ -61,7 +56,7 @@ async def test_retention_and_an_ack(stage, end):
         alice, bert, carl = cast.values()
         await old_messages(scene)
         [delivery] = await scene.director.pop("ann")
-        alice.will_in_transaction(partial(retain, alice))
+        alice.will_in_transaction(alice.retain)
         bert.will_in_transaction(partial(bert.ack, delivery, [1]), partial(bert.ack, delivery, [0]), end=end)
         carl.will(partial(carl.push, "ann", 31))
 
@@ -75,7 +70,7 @@ async def test_a_new_group_and_retention(stage, end):
         await old_messages(scene)
         await scene.director.do("delete_group", "workers", scene.name)
         scene.first_seen.clear()
-        alice.will_in_transaction(partial(retain, alice))
+        alice.will_in_transaction(alice.retain)
         bert.will_in_transaction(bert.pop, end=end)
         carl.will(partial(carl.push_many, ("ann", [31]), ("eve", [32])))
 
@@ -152,7 +147,7 @@ async def test_idle_partitions_are_removed_unless_someone_pushes(stage):
         await old_messages(scene)
         await scene.director.pop(auto_ack=True, partitions=2)
         scene.director.queue.clock.advance(1000)
-        [row] = await retain(scene.director)
+        [row] = await scene.director.retain()
         assert row["messages"] == 3
         alice.will_in_transaction(
             partial(alice.do, "remove_idle_partitions", 100.0, p_now=scene.director.queue.clock.now)
@@ -161,61 +156,3 @@ async def test_idle_partitions_are_removed_unless_someone_pushes(stage):
         carl.will(carl.pop)
 
     assert await stage.every_order(prepare) == 30
-
-
-FUNCTIONS = {
-    "seek": lambda actor: actor.queue.seek("workers", actor.scene.name, to="end"),
-    "sequence_inbox": lambda actor: actor.queue.sequence(),
-    "redrive_dead_letters": lambda actor: actor.do("redrive_dead_letters", p_queue=actor.scene.name),
-    "extend_group": lambda actor: actor.pop(group="newcomers"),
-    "configure_queue": lambda actor: actor.queue.configure(
-        actor.scene.name, max_queue_size=99, window_buffer_seconds=1
-    ),
-    "delete_group": lambda actor: actor.do("delete_group", "others", actor.scene.name),
-    "resync_partition_lookup": lambda actor: actor.do("resync_partition_lookup", actor.scene.name),
-    "clear_queue": lambda actor: actor.do("clear_queue", actor.scene.name),
-    "retain": retain,
-    "delete_partition": lambda actor: actor.do("delete_partition", actor.scene.name, "eve"),
-    "delete_queue": lambda actor: actor.do("delete_queue", actor.scene.name),
-}
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-async def test_a_push_to_a_limited_queue_and_everything_that_changes_its_depth(stage, name):
-    """Both need the partitions' rows and the row of the queue's depth: in one order, or they block each other."""
-
-    async def prepare(scene, cast):
-        alice, bert, carl = cast.values()
-        await scene.director.queue.configure(
-            scene.name, max_queue_size=100, retention_seconds=60, retry_delay_ms=900_000
-        )
-        await scene.director.push_many(("ann", [1, 2]), ("bob", [3]), ("eve", [4]), ("zoe", [6]))
-        await scene.director.pop(group="others", partitions=9)
-        for delivery in await scene.director.pop(partitions=9):
-            status = {"ann": "dlq", "bob": "failed"}.get(delivery.partition, "completed")
-            await scene.director.queue.ack(delivery, status=status)
-        scene.director.queue.clock.advance(61)
-        await scene.director.push_in_transaction("ann", 5)
-        alice.will_in_transaction(partial(FUNCTIONS[name], alice))
-        bert.will_in_transaction(partial(bert.push_many, ("ann", [21]), ("bob", [22])))
-        carl.will_in_transaction(partial(carl.push, "zoe", 31))
-
-    assert await stage.every_order(prepare, drain=False) == 90
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-async def test_acks_and_pops_and_everything_that_moves_cursors(stage, name):
-    async def prepare(scene, cast):
-        alice, bert, carl = cast.values()
-        await scene.director.queue.configure(scene.name, retention_seconds=60)
-        await scene.director.push_many(("ann", [1, 2]), ("bob", [3]), ("eve", [4]))
-        first, second, _ = sorted(await scene.director.pop(partitions=9, lease_seconds=900), key=lambda d: d.partition)
-        await scene.director.pop(group="others", partitions=9)
-        await scene.director.queue.ack(first, [0], status="dlq")
-        scene.director.queue.clock.advance(61)
-        await scene.director.push_in_transaction("ann", 5)
-        alice.will_in_transaction(partial(FUNCTIONS[name], alice))
-        bert.will_in_transaction(partial(bert.ack, first), partial(bert.ack, second))
-        carl.will(partial(carl.pop, group="others"), partial(carl.pop, auto_ack=True))
-
-    assert await stage.every_order(prepare, drain=False) == 210

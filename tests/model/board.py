@@ -19,7 +19,7 @@ from tests.model.serving import Kind
 from tests.model.world import World
 from tests.queue_in_sql import NOON
 
-PARTITIONS = ("ann", "bob", "cat")
+PARTITIONS = ("ann", "bob", "cat", "dan")
 HANDLES_MAX = 6
 
 
@@ -34,7 +34,7 @@ def same(what: str, in_postgres: dict[Any, Any], on_paper: dict[Any, Any]) -> No
 
 
 class Board(RuleBasedStateMachine):
-    """Two queues of one namespace, three partitions each, two groups. Names are new for every game."""
+    """Two queues of one namespace, four partitions each, two groups. Names are new for every game."""
 
     session: ClassVar[Postgres]
     moves: ClassVar[int] = 0

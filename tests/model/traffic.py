@@ -284,8 +284,12 @@ class Traffic(Board):
         return Ack(handle, completed, others)
 
     def say(self, acks: list[Ack]) -> None:
+        """In one call, those who lost their lease are told how things stood before."""
         answers = self.postgres.ack(acks)
-        same("answer to", dict(zip(acks, answers, strict=True)), {ack: self._answer(self.world, ack) for ack in acks})
+        live = {p.lease.id for p in self.world.all_places() if p.lease}
+        late_first = sorted(acks, key=lambda ack: ack.handle.lease_id in live)
+        on_paper = {ack: self._answer(self.world, ack) for ack in late_first}
+        same("answer to", dict(zip(acks, answers, strict=True)), on_paper)
 
     def _answer(self, world: World, ack: Ack) -> Answer:
         place = world.find_place(ack.handle.partition_id, ack.handle.group_id)

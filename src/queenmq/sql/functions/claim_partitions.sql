@@ -5,7 +5,7 @@
 --
 -- Locks:   partition_consumers rows, skipping locked ones.
 -- Returns: the partitions, longest ready first, null when there are none; whether a lease lapsed on
---          one of them; the ready_at of the last one.
+--          one of them; the ready_at of the first one.
 create function queen.claim_partitions(
     p_group_id      int,
     p_partition_id  bigint,
@@ -14,7 +14,7 @@ create function queen.claim_partitions(
     p_now           timestamptz,
     out partition_ids  bigint[],
     out lapsed         boolean,
-    out last_ready_at  timestamptz
+    out first_ready_at timestamptz
 )
 language plpgsql as $$
 begin
@@ -25,8 +25,8 @@ begin
                  where c.partition_id = p_partition_id and c.group_id = p_group_id and c.ready_at <= p_now
                    for update skip locked) as c;
     else
-        select array_agg(c.partition_id), bool_or(c.lease_id is not null), max(c.ready_at)
-          into partition_ids, lapsed, last_ready_at
+        select array_agg(c.partition_id), bool_or(c.lease_id is not null), min(c.ready_at)
+          into partition_ids, lapsed, first_ready_at
           from (select c.partition_id, c.lease_id, c.ready_at from queen.partition_consumers c
                  where c.group_id = p_group_id and c.ready_at between p_since and p_now
                  order by c.ready_at limit p_limit

@@ -57,7 +57,8 @@ begin
         select h.*, case when h.lapsed and h.expiries >= v_queue.retry_limit then least(1, a.n) else a.n end as available
           from held h
          cross join lateral (
-             select h.visible_to - h.committed - case when isempty(h.acked) then 0 else queen.multirange_size(
+             -- Not below 0, as when a delay grew: it would count as room for the request's other partitions.
+             select greatest(0, h.visible_to - h.committed) - case when isempty(h.acked) then 0 else queen.multirange_size(
                         h.acked * int8multirange(int8range(h.committed, greatest(h.committed, h.visible_to)))) end as n) as a
     ), dealt as (
         select z.*, least(z.available, p_left[z.request] + z.available

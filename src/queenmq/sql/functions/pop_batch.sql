@@ -6,7 +6,7 @@
 -- (p_max_partitions), and p_batches is the request's total. With auto_ack the messages count as
 -- completed at once and no lease remains.
 --
--- ready_since: every partition that is ready now became so after this moment, unless a transaction
+-- ready_since: no partition that is ready now became so before this moment, unless a transaction
 -- took more than two seconds to commit it. Handed in with the next pop of the same kind, it keeps
 -- the index scan from walking over entries that died but cannot be removed while an old snapshot
 -- is held somewhere. Callers leave it out now and then (the engine: every second).
@@ -42,6 +42,8 @@ as $$
 #variable_conflict use_column
 declare
     v_asks      int[];                 -- the first request of each kind
+    v_order     int[];                 -- their places in the order in which new groups take their locks
+    v_place     int;
     v_ask       int;
     v_targets   jsonb[] := '{}';
     v_left      int[] := p_batches;    -- messages each request may still get
@@ -52,7 +54,7 @@ declare
     v_claimed   record;
     v_stale     bigint[];              -- claimed, with more to give up than one call should
     v_empty     bigint[];
-    v_rested    int;
+    v_rested    bigint[];
     v_out       record;
 begin
     if exists (select from unnest(p_batches, p_max_partitions, p_lease_seconds) as r (b, m, s)
@@ -60,13 +62,13 @@ begin
         raise exception 'batch and max partitions are at least 1, lease seconds between 0 and 604800' using errcode = 'QN400';
     end if;
 
-    select array_agg(a.n order by a.n) into v_asks
-      from (select min(n)::int as n
+    select array_agg(a.n order by a.n), array_agg(a.place order by a.q, a.s, a.t, a.p, a.g) into v_asks, v_order
+      from (select min(n)::int as n, row_number() over (order by min(n))::int as place, q, p, s, t, g
               from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)
              group by q, p, s, t, g) as a;
-    for i in 1 .. cardinality(v_asks) loop
-        v_ask := v_asks[i];
-        v_targets[i] := (select jsonb_agg(t) from queen.pop_targets(
+    foreach v_place in array v_order loop
+        v_ask := v_asks[v_place];
+        v_targets[v_place] := (select jsonb_agg(t) from queen.pop_targets(
             p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
             p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then p_now - p_lookback end), p_now) as t);
     end loop;
@@ -85,7 +87,7 @@ begin
            and r.g = p_groups[v_ask];
 
         for v_target in
-            select t.group_id, t.queue_id, t.partition_id, q.name, q.max_wait_seconds
+            select t.group_id, t.queue_id, t.partition_id, q.name, q.max_wait_seconds, min(head.ready_at) over () as oldest
               from jsonb_to_recordset(v_targets[i]) as t (group_id int, queue_id int, partition_id bigint)
               join queen.queues q on q.id = t.queue_id
               left join lateral (select c.ready_at from queen.partition_consumers c
@@ -130,17 +132,17 @@ begin
                     expiries := v_out.expiries;
                     retries := v_out.retries;
                     expires_at := case when v_out.lease_id is not null then v_out.ready_at end;
-                    ready_since := least(p_now - interval '2 seconds', case when cardinality(v_claimed.partition_ids)
-                                         = cardinality(v_slots) - v_used then v_claimed.last_ready_at end);
+                    -- Not later: what was claimed last may go out while an older one stays, for want of room.
+                    ready_since := least(p_now - interval '2 seconds', v_claimed.first_ready_at, v_target.oldest);
                     return next;
                 end loop;
                 v_used := v_used + cardinality(v_claimed.partition_ids);
                 exit when v_empty = '{}';
                 v_rested := queen.settle(v_target.group_id, v_empty, p_now);
-                exit when v_rested = 0;
+                exit when v_rested = '{}';
                 v_slots := v_slots || array(select v_slots[v_used - cardinality(v_claimed.partition_ids) + k.n]
                                               from unnest(v_claimed.partition_ids) with ordinality as k (id, n)
-                                             where k.id = any (v_empty) order by k.n limit v_rested);
+                                             where k.id = any (v_rested) order by k.n);
             end loop;
         end loop;
     end loop;

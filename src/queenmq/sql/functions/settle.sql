@@ -5,26 +5,30 @@
 -- lookup rows while it holds consumer rows, so a partition being written right now stays ready.
 --
 -- Locks:   lookup rows, shared, never waiting.
--- Returns: how many rows are not ready any more.
-create function queen.settle(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns int
+-- Returns: the partitions that are not ready any more.
+create function queen.settle(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns bigint[]
 language plpgsql as $$
 declare
-    v_quiet  bigint[];
-    v_count  int;
+    v_quiet   bigint[];
+    v_rested  bigint[];
 begin
     select array_agg(l.partition_id) into v_quiet
       from (select l.partition_id from queen.partition_lookup l
              where l.partition_id = any (p_partition_ids) for share skip locked) as l;
-    update queen.partition_consumers c
-       set ready_at = n.ready_at, expiries = c.expiries + (c.lease_id is not null)::int,
-           lease_id = null, lease_from = null, lease_to = null, nacked = '{}'
-      from (select k.id, queen.ready_after(k.id, o.committed, q.delayed_processing_seconds, q.window_buffer_seconds, p_now) as ready_at
-              from unnest(v_quiet) as k (id)
-              join queen.partition_consumers o on o.partition_id = k.id and o.group_id = p_group_id
-              join queen.queue_groups g on g.id = p_group_id
-              join queen.queues q on q.id = g.queue_id) as n
-     where c.partition_id = n.id and c.group_id = p_group_id and (n.ready_at is null or n.ready_at > p_now);
-    get diagnostics v_count = row_count;
-    return v_count;
+    with rested as (
+        update queen.partition_consumers c
+           set ready_at = n.ready_at, expiries = c.expiries + (c.lease_id is not null)::int,
+               lease_id = null, lease_from = null, lease_to = null, nacked = '{}'
+          from (select k.id, queen.ready_after(k.id, o.committed, q.delayed_processing_seconds, q.window_buffer_seconds,
+                                               p_now) as ready_at
+                  from unnest(v_quiet) as k (id)
+                  join queen.partition_consumers o on o.partition_id = k.id and o.group_id = p_group_id
+                  join queen.queue_groups g on g.id = p_group_id
+                  join queen.queues q on q.id = g.queue_id) as n
+         where c.partition_id = n.id and c.group_id = p_group_id and (n.ready_at is null or n.ready_at > p_now)
+        returning c.partition_id
+    )
+    select array_agg(r.partition_id) into v_rested from rested r;
+    return coalesce(v_rested, '{}');
 end $$;
 comment on function queen.settle is 'Recompute ready_at of claimed rows that have nothing to deliver.';

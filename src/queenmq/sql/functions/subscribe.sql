@@ -4,7 +4,9 @@
 -- from p_since. For a queue that does not exist yet only a mode other than 'all' is worth a row:
 -- whoever starts at the beginning misses nothing by being recorded later.
 --
--- Locks:   the queue row (queen.extend_group's own lock), when the queue exists.
+-- Locks:   the queue rows (queen.extend_group's own lock) in id order, where the queues exist; then the
+--          subscription's row. The other way round, one of two groups' first pops would hold the
+--          queue and wait for the row, and the other would have the row and wait for the queue.
 -- Raises:  QN421 bad name, QN400 unknown mode, QN425 a timestamp is missing.
 create function queen.subscribe(
     p_group      text,
@@ -18,7 +20,8 @@ create function queen.subscribe(
 ) returns void
 language plpgsql as $$
 declare
-    v_queue  record;
+    v_queues  int[];
+    v_queue   int;
 begin
     perform queen.check_name(p_group, 'group');
     if p_queue is not null then perform queen.check_name(p_queue, 'queue'); end if;
@@ -29,7 +32,14 @@ begin
         raise exception 'subscription mode timestamp needs a timestamp' using errcode = 'QN425';
     end if;
 
-    if p_queue is null or p_mode <> 'all' or exists (select from queen.queues where name = p_queue) then
+    v_queues := array(
+        select q.id from queen.queues q
+         where case when p_queue is not null then q.name = p_queue
+                    else (p_namespace is null or q.namespace = p_namespace)
+                     and (p_task is null or q.task = p_task) end
+         order by q.id for no key update);
+
+    if p_queue is null or p_mode <> 'all' or v_queues <> '{}' then
         insert into queen.consumer_groups_metadata
             (group_name, queue_name, partition_name, namespace, task, mode, since, created_at)
         values (p_group, coalesce(p_queue, ''), coalesce(p_partition, ''), coalesce(p_namespace, ''),
@@ -38,14 +48,8 @@ begin
         on conflict do nothing;
     end if;
 
-    for v_queue in
-        select q.id from queen.queues q
-         where case when p_queue is not null then q.name = p_queue
-                    else (p_namespace is null or q.namespace = p_namespace)
-                     and (p_task is null or q.task = p_task) end
-         order by q.id for no key update
-    loop
-        perform queen.attach_groups(v_queue.id);
+    foreach v_queue in array v_queues loop
+        perform queen.attach_groups(v_queue);
     end loop;
 end $$;
 comment on function queen.subscribe is 'Record a group''s subscription, once.';

@@ -1,0 +1,47 @@
+"""The first pops of new groups: each records its group and locks the queue, in one order, or they block each other."""
+
+import asyncio
+import uuid
+from functools import partial
+
+import pytest
+
+
+async def test_two_groups_that_begin_on_the_same_queue(stage):
+    async def prepare(scene, cast):
+        alice, bert, carl = cast.values()
+        await scene.director.push_many(("ann", [1]), ("bob", [2]))
+        for actor, groups in ((alice, ("workers", "others")), (bert, ("others", "workers"))):
+            actor.will_in_transaction(*[partial(actor.pop, group=group, lease_seconds=1) for group in groups])
+        carl.will(partial(carl.push, "cid", 3))
+
+    await stage.every_order(prepare, drain=False)
+
+
+@pytest.mark.parametrize("asked", ["groups", "queues"])
+async def test_calls_that_begin_several_groups_at_once(connect, asked):
+    """Whoever asks first for what: the locks of one call are taken in an order that does not depend on it."""
+    alice, bert, watcher = await connect(), await connect(), await connect()
+    for name in ("one", "two"):
+        await watcher.fetch("select * from queen.ensure_partitions($1, $2)", [name], ["ann"])
+    first = [("one", "workers"), ("one", "others")] if asked == "groups" else [("one", "workers"), ("two", "workers")]
+    await watcher.execute("begin")
+    await watcher.execute("select from queen.queues for update")
+    calls = [pop(alice, first), pop(bert, first[::-1])]
+    tasks = [asyncio.create_task(call) for call in calls]
+    other = await connect()
+    while await other.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") < 2:
+        pass
+    await watcher.execute("rollback")
+    await asyncio.gather(*tasks)
+    assert await watcher.fetchval("select count(*) from queen.queue_groups") == 2
+
+
+async def pop(session, asks):
+    count = len(asks)
+    await session.execute("set deadlock_timeout = '5ms'")
+    await session.fetch(
+        "select * from queen.pop_batch($1, $2, $2, $2, $3, $4, $4, $5, $6, $7, $8, $9)",
+        *([queue for queue, _ in asks], [None] * count, [group for _, group in asks], [1] * count),
+        *([None] * count, [False] * count, [uuid.uuid4() for _ in asks], ["all"] * count, [None] * count),
+    )
