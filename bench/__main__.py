@@ -33,7 +33,7 @@ def main() -> int:
     if unknown := set(arguments.cases) - set(CASES):
         parser.error(f"unknown case: {', '.join(sorted(unknown))}")
     with server() as postgres:
-        bench = Bench(postgres, seconds=0.5 if arguments.quick else 4.0, quick=arguments.quick)
+        bench = Bench(postgres, seconds=0.5 if arguments.quick else 3.0, quick=arguments.quick)
         where = uvloop.run(conditions(postgres))
         print(where, flush=True)
         for case in arguments.cases or CASES:

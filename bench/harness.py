@@ -140,12 +140,25 @@ def server() -> Iterator[EmbeddedPostgres]:
     base = os.environ.get("QUEEN_BENCH_DIR")
     with tempfile.TemporaryDirectory(prefix="queen-bench-", dir=base) as directory:
         Path(directory).chmod(0o755)
-        postgres = EmbeddedPostgres(Path(directory) / "data")
+        postgres = EmbeddedPostgres(Path(directory) / "data", settings={"min_wal_size": "3GB"})
         postgres.start()
         try:
+            asyncio.run(_warm_up(postgres))
             yield postgres
         finally:
             postgres.stop()
+
+
+async def _warm_up(postgres: EmbeddedPostgres) -> None:
+    """Fill WAL files that are recycled from then on, as on any server that has been up for a while."""
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        await connection.execute("create table warm_up as select repeat('x', 1900) from generate_series(1, 1400000)")
+        await connection.execute("drop table warm_up")
+        await connection.execute("checkpoint")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()
 
 
 async def conditions(postgres: EmbeddedPostgres) -> str:
