@@ -7,7 +7,6 @@ import pytest
 from tests.docs.page import PAGES, ROOT
 
 LINK = re.compile(r"\]\((?!https?:)(?P<path>[^)#\s]*)(?:#(?P<heading>[^)\s]+))?\)")
-TO_COME = {ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "sql.md"}  # announced by the README, being written
 FILES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
@@ -21,5 +20,5 @@ def headings(text: str) -> set[str]:
 def test_the_links_of_a_page_lead_somewhere(page):
     for link in LINK.finditer(page.read_text()):
         target = (page.parent / link["path"]).resolve() if link["path"] else page
-        assert target.exists() or target in TO_COME, f"{link[0]} leads nowhere"
+        assert target.exists(), f"{link[0]} leads nowhere"
         assert link["heading"] is None or link["heading"] in headings(target.read_text()), f"no heading for {link[0]}"
