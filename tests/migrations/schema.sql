@@ -416,7 +416,11 @@ CREATE VIEW queen.lag_by_partition AS
     c.partition_id,
     c.committed AS "offset",
     l.next_offset,
-    ((l.next_offset - c.committed) - queen.multirange_size(c.acked)) AS messages,
+    ((l.next_offset - c.committed) -
+        CASE
+            WHEN isempty(c.acked) THEN (0)::bigint
+            ELSE queen.multirange_size(c.acked)
+        END) AS messages,
     (
         CASE
             WHEN (c.committed < l.next_offset) THEN COALESCE(EXTRACT(epoch FROM (clock_timestamp() - ( SELECT s.created_at
@@ -452,7 +456,11 @@ CREATE VIEW queen.ledger AS
      JOIN queen.queue_groups g ON ((g.id = c.group_id)))
      JOIN queen.queues q ON ((q.id = l.queue_id)))
      CROSS JOIN LATERAL ( SELECT (int8multirange(int8range(c.committed, GREATEST(c.committed, l.next_offset))) - c.acked) AS undone) u)
-     CROSS JOIN LATERAL ( SELECT queen.multirange_size(u.undone) AS undone,
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN isempty(c.acked) THEN (l.next_offset - c.committed)
+                    ELSE queen.multirange_size(u.undone)
+                END AS undone,
                 CASE
                     WHEN ((c.lease_id IS NOT NULL) AND (c.ready_at > clock_timestamp())) THEN queen.multirange_size((u.undone * int8multirange(int8range(c.lease_from, c.lease_to))))
                     ELSE (0)::bigint
