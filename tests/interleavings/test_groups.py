@@ -4,8 +4,6 @@ from functools import partial
 
 import pytest
 
-pytestmark = pytest.mark.every_postgres
-
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 MODES = pytest.mark.parametrize("mode", ["all", "new"])
 TARGETS = pytest.mark.parametrize("to", ["beginning", "end"])

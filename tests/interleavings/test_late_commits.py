@@ -6,8 +6,6 @@ import pytest
 
 from queenmq.errors import LeaseGone
 
-pytestmark = pytest.mark.every_postgres
-
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 

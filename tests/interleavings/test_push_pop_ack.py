@@ -7,8 +7,6 @@ import pytest
 from queenmq.errors import LeaseGone
 from tests.queue_in_sql import Delivery
 
-pytestmark = pytest.mark.every_postgres
-
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 

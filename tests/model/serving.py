@@ -6,7 +6,7 @@ deliver stands in line again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby, permutations, product
 from typing import Any, NamedTuple, TypeVar
@@ -64,6 +64,7 @@ class Outcome:
     delivered: set[Delivered]
     places: dict[Key, Place]
     letters: list[Letter]
+    allowed: set[Delivered] = field(default_factory=set)  # a way that leads elsewhere need not be followed
 
     def with_place(self, place: Place) -> Place:
         """A copy of a place that this outcome may change."""
@@ -72,7 +73,8 @@ class Outcome:
         return self.places[key]
 
     def branch(self) -> "Outcome":
-        return Outcome(set(self.delivered), {k: p.copy() for k, p in self.places.items()}, list(self.letters))
+        places = {key: place.copy() for key, place in self.places.items()}
+        return Outcome(set(self.delivered), places, list(self.letters), self.allowed)
 
 
 def targets(world: World, request: Request) -> list[tuple[Queue, list[str]]]:
@@ -111,8 +113,8 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
         found = _distinct(
             after
             for before in found
-            for after in _ways(world.now, requests, numbers, line, before)
-            if after.delivered - before.delivered == theirs
+            for after in _ways(world.now, requests, numbers, line, replace(before, allowed=before.delivered | theirs))
+            if after.delivered == before.delivered | theirs
         )
     return found
 
@@ -173,6 +175,8 @@ def _serve_queue(now: datetime, requests: list[Request], places: list[Place], li
             elif place.put_back(now):
                 again.append(number)
         after = Line(line.slots[len(taken) :] + again, left, outcome)
+        if not outcome.delivered <= outcome.allowed:
+            continue
         if again:
             yield from _serve_queue(now, requests, places, after)
         else:
