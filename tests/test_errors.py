@@ -33,6 +33,7 @@ def test_codes_and_sqlstates_are_unique():
     while subclasses:
         found.append(subclasses.pop())
         subclasses += found[-1].__subclasses__()
+    found = [kind for kind in found if kind.__module__ == errors.__name__]  # others answer with their parent's code
     assert len(errors.BY_CODE) == len(found)
     assert len(errors.BY_SQLSTATE) == sum(kind.sqlstate is not None for kind in found)
 
