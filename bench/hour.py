@@ -79,7 +79,8 @@ def _report(bench: Bench, sizes: list[dict[str, tuple[float, float]]], messages:
         Line(
             f"push, pop, ack and retention for {minutes} scaled minutes on 1,000 partitions",
             "tables and indexes level off",
-            ", ".join(f"{table} {value:.2f}x" for table, value in growth.items()) + " from the middle third to the last",
+            ", ".join(f"{table} {value:.2f}x" for table, value in growth.items())
+            + " from the middle third to the last",
             max(growth.values()) <= GROWTH_MAX,
             f"{messages:,} messages",
         )
