@@ -1,6 +1,7 @@
 """The board of the game: the queue on paper and the queue in PostgreSQL side by side, compared after every move."""
 
 import itertools
+from collections import Counter
 from typing import Any, ClassVar
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
@@ -37,7 +38,7 @@ class Board(RuleBasedStateMachine):
     """Two queues of one namespace, four partitions each, two groups. Names are new for every game."""
 
     session: ClassVar[Postgres]
-    moves: ClassVar[int] = 0
+    seen: ClassVar[Counter[str]] = Counter()  # how often what happened, in all games
     _number = itertools.count(1)
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class Board(RuleBasedStateMachine):
 
     @invariant()
     def paper_and_postgres_agree(self) -> None:
-        type(self).moves += 1
+        self.seen["moves"] += 1
         self.compare()
         self.advance(0.001)  # so that it is mostly clear what became ready first
 

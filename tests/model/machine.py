@@ -1,8 +1,13 @@
 """The game as a whole."""
 
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize
+
 from tests.model.board import PARTITIONS
 from tests.model.postgres import Ack
-from tests.model.traffic import Traffic
+from tests.model.traffic import IDS, POPS, TWO, Traffic
 from tests.model.upkeep import Upkeep
 
 ROUNDS_MAX = 20
@@ -12,15 +17,24 @@ class QueueMachine(Traffic, Upkeep):
     """PostgreSQL must agree with a queue a child could draw: a list and a bookmark."""
 
     # A move that has several names is made more often.
-    push_2 = push_3 = push_4 = Traffic.push
-    pop_2 = pop_3 = pop_4 = pop_5 = pop_6 = Traffic.pop
-    pop_together_2 = pop_together_3 = pop_together_4 = Traffic.pop_together
-    ack_2 = ack_3 = ack_4 = ack_5 = ack_6 = ack_7 = Traffic.ack
-    ack_together_2 = ack_together_3 = Traffic.ack_together
-    wait_2 = wait_3 = Traffic.wait
-    wait_for_the_next_expiry_2 = wait_for_the_next_expiry_3 = Traffic.wait_for_the_next_expiry
-    configure_2 = configure_3 = Upkeep.configure
+    push_2 = push_3 = Traffic.push
+    pop_2 = pop_3 = pop_plainly_2 = Traffic.pop
+    pop_together_2 = pop_together_3 = Traffic.pop_together
+    ack_2 = ack_3 = ack_4 = Traffic.ack
+    ack_together_2 = Traffic.ack_together
+    wait_2 = Traffic.wait
+    wait_for_the_next_expiry_2 = Traffic.wait_for_the_next_expiry
+    configure_2 = Upkeep.configure
     redrive_2 = redrive_3 = Upkeep.redrive
+
+    @initialize(pushes=st.lists(st.tuples(TWO, st.sampled_from(PARTITIONS), IDS), max_size=6), pops=st.lists(POPS, max_size=3))
+    def some_traffic(self, pushes: list[Any], pops: list[Any]) -> None:
+        """A game on an empty board takes long to become interesting."""
+        if pushes:
+            self.push(pushes)
+        for pop in pops:
+            self.compare()
+            self.pop(pop)
 
     def teardown(self) -> None:
         try:

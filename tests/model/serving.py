@@ -106,9 +106,11 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
     kinds: dict[Kind, list[int]] = {}
     for number, request in enumerate(requests):
         kinds.setdefault(request.kind, []).append(number)
-    lines = [(numbers, targets(world, requests[numbers[0]])) for numbers in kinds.values()]
+    # A first pop subscribes: by queue, the most specific first, those who name none last.
+    lines = {kind: targets(world, requests[kinds[kind][0]]) for kind in sorted(kinds, key=_resolved)}
     found = [Outcome(set(), {}, [])]
-    for numbers, line in lines:
+    for kind, numbers in kinds.items():
+        line = lines[kind]
         theirs = {row for row in got if row.request in numbers}
         found = _distinct(
             after
@@ -117,6 +119,11 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
             if after.delivered == before.delivered | theirs
         )
     return found
+
+
+def _resolved(kind: Kind) -> tuple[Any, ...]:
+    names = (kind.queue, kind.namespace, kind.partition, kind.group)
+    return tuple((name is None, name or "") for name in names)
 
 
 def _ways(

@@ -49,6 +49,10 @@ class Traffic(Board):
         with suppress(Full):
             self.append(self.world, self._open(pushes))
 
+    @rule(queue=TWO, partition=st.sampled_from(PARTITIONS), ids=IDS)
+    def push_one(self, queue: int, partition: str, ids: list[str | None]) -> None:
+        self.push([(queue, partition, ids)])
+
     @rule(queue=TWO, partition=st.sampled_from(PARTITIONS), ids=IDS, behind=st.integers(0, 3))
     def push_knowing(self, queue: int, partition: str, ids: list[str | None], behind: int) -> None:
         """As a pusher that remembers the ids of all but the newest few segments."""
@@ -178,6 +182,10 @@ class Traffic(Board):
     def pop(self, pop: Any) -> None:
         self.take([self.request(**pop)])
 
+    @rule(kind=KINDS, batch=st.sampled_from((1, 2, 50)))
+    def pop_plainly(self, kind: tuple[int, str, int], batch: int) -> None:
+        self.take([self.request(kind=kind, batch=batch)])
+
     @rule(pops=st.lists(POPS, min_size=2, max_size=4))
     def pop_together(self, pops: list[Any]) -> None:
         """Several requests in one call."""
@@ -202,6 +210,8 @@ class Traffic(Board):
         ways = outcomes(self.world, requests, got)
         assert ways, f"nobody could have been served like this: {sorted(got, key=repr)}"
         self._apply(ways)
+        self.seen["deliveries"] += len(got)
+        self.seen["ambiguous pops"] += len(ways) > 1
         self.handles = [handle for _, handle, _ in answer if handle] + self.handles
         del self.handles[HANDLES_MAX:]
         self._remember_ready_since(requests, [(requests[d.request].kind, moment) for d, _, moment in answer])
@@ -237,6 +247,16 @@ class Traffic(Board):
     @rule(ack=ACKS)
     def ack(self, ack: tuple[int, str, str]) -> None:
         self.say([self._ack(*ack)])
+
+    @precondition(lambda self: self.handles)
+    @rule(number=HANDLES)
+    def complete(self, number: int) -> None:
+        self.say([self._ack(number, "all", "completed")])
+
+    @precondition(lambda self: self.handles)
+    @rule(number=HANDLES, shape=SHAPES, status=st.sampled_from(("failed", "dlq", "retry")))
+    def fail(self, number: int, shape: str, status: str) -> None:
+        self.say([self._ack(number, shape, status)])
 
     @precondition(lambda self: self.handles)
     @rule(number=HANDLES, status=STATUSES)
@@ -290,6 +310,9 @@ class Traffic(Board):
         late_first = sorted(acks, key=lambda ack: ack.handle.lease_id in live)
         on_paper = {ack: self._answer(self.world, ack) for ack in late_first}
         same("answer to", dict(zip(acks, answers, strict=True)), on_paper)
+        self.seen["acks held"] += sum(answer.held for answer in answers)
+        self.seen["acks refused"] += sum(not answer.held for answer in answers)
+        self.seen["dead"] += sum(len(answer.dead) for answer in answers)
 
     def _answer(self, world: World, ack: Ack) -> Answer:
         place = world.find_place(ack.handle.partition_id, ack.handle.group_id)
@@ -364,6 +387,7 @@ class Traffic(Board):
         for ack in said.values():
             self._answer(after, ack)
         self.world = after
+        self.seen["transactions"] += 1
 
     def _refusals(self, pushes: list[Push], acks: list[Ack], required: list[uuid.UUID]) -> tuple[type[Exception], ...]:
         """Reasons why nothing at all may happen."""

@@ -162,6 +162,7 @@ class Upkeep(Board):
                 [row] = self.postgres.call("retain", queue_id, cursor, limit, self.world.now)
                 dropped, cursor, done = dropped + row["messages"], row["cursor"], row["done"]
             assert dropped == self.world.retain(on_paper)
+            self.seen["retained away"] += dropped
 
     @rule(idle_seconds=st.sampled_from((0, 30)))
     def remove_idle_partitions(self, idle_seconds: int) -> None:
@@ -211,6 +212,7 @@ class Upkeep(Board):
                 self.postgres.call("redrive_dead_letters", *arguments, self.world.now)
             return
         assert self.postgres.call("redrive_dead_letters", *arguments, self.world.now) == [(len(chosen),)]
+        self.seen["redriven"] += len(chosen)
 
     @precondition(lambda self: self.world.letters)
     @rule(which=st.tuples(st.sampled_from(("group", "ids")), st.integers(0, 3)))
