@@ -30,14 +30,15 @@ async def run(bench: Bench) -> None:
 
 
 async def _fill(engine: Engine, partitions: int, seconds: float) -> tuple[int, float]:
-    work = push(engine, partitions, with_ids=False)
+    work = push(engine, partitions)
     start = time.perf_counter()
     count = 0
 
     async def loop(worker: int) -> None:
         nonlocal count
         while time.perf_counter() < start + seconds:
-            count += await work(worker)
+            more = await work(worker)
+            count += more
 
     await asyncio.gather(*(loop(worker) for worker in range(IN_FLIGHT)))
     return count, time.perf_counter() - start

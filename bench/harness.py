@@ -108,7 +108,8 @@ async def rate(seconds: float, workers: int, work: Callable[[int], Awaitable[int
     async def loop(worker: int) -> None:
         nonlocal done
         while time.perf_counter() < end:
-            done += await work(worker)
+            more = await work(worker)  # apart from the sum: others add to it meanwhile
+            done += more
 
     await asyncio.gather(*(loop(worker) for worker in range(workers)))
     return done / (time.perf_counter() - start)

@@ -26,7 +26,7 @@ async def run(bench: Bench) -> None:
         connection = await asyncpg.connect(engine.database.dsn)
         await connection.execute("alter system set autovacuum_naptime = '1s'")
         await connection.execute("select pg_reload_conf()")
-        work = push(engine, PARTITIONS, with_ids=False)
+        work = push(engine, PARTITIONS)
         await engine.admin.configure_queue("q", completed_retention_seconds=KEPT_MINUTES)
         queue_id = (await engine.admin.queue("q")).id
         sizes: list[dict[str, tuple[float, float]]] = []

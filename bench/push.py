@@ -13,7 +13,9 @@ from queenmq.model import Outgoing
 ASKED = {1: 0.90, 10: 0.80, 100: 0.55, 1_000: 0.18}
 ASKED_OVER_ROWS = {10: 7.0, 1_000: 2.2}
 ASKED_WITH_IDS = 0.75
-IN_FLIGHT = 2
+IN_FLIGHT = 2  # commits, on every side
+PRODUCERS = 4  # of the engine: while two flushes are in flight, the next are made ready
+FLUSH_MESSAGES = 1_000
 ROUNDS = 3
 
 ROWS = """
@@ -31,26 +33,28 @@ Work = Callable[[int], Awaitable[int]]
 
 async def run(bench: Bench) -> None:
     for partitions in ASKED:
-        async with bench.engine(push_calls_max=IN_FLIGHT) as engine:
+        async with bench.engine(push_calls_max=IN_FLIGHT, push_messages_max=FLUSH_MESSAGES) as engine:
             connections = [await asyncpg.connect(engine.database.dsn) for _ in range(IN_FLIGHT)]
             await connections[0].execute("create table bare (payload text)")
             await connections[0].execute(ROWS)
             sides = {
-                "limit": copy_bare(connections),
-                "push": push(engine, partitions, with_ids=False),
-                "with ids": push(engine, partitions, with_ids=True),
-                "rows": copy_rows(connections, partitions),
+                "limit": (IN_FLIGHT, copy_bare(connections)),
+                "push": (PRODUCERS, push(engine, partitions)),
+                "with ids": (PRODUCERS, push_with_ids(engine, partitions)),
+                "rows": (IN_FLIGHT, copy_rows(connections, partitions)),
             }
             await _compare(bench, partitions, sides, connections[0])
             for connection in connections:
                 await connection.close()
 
 
-async def _compare(bench: Bench, partitions: int, sides: dict[str, Work], connection: asyncpg.Connection) -> None:
+async def _compare(
+    bench: Bench, partitions: int, sides: dict[str, tuple[int, Work]], connection: asyncpg.Connection
+) -> None:
     measured: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(ROUNDS):
-        for side, work in sides.items():
-            measured[side].append(await rate(bench.seconds, IN_FLIGHT, work))
+        for side, (workers, work) in sides.items():
+            measured[side].append(await rate(bench.seconds, workers, work))
         await connection.execute("truncate bare, rows")
     figures = {side: median(values) for side, values in measured.items()}
     detail = ", ".join(f"{side} {value:,.0f}/s" for side, value in figures.items())
@@ -69,25 +73,28 @@ async def _compare(bench: Bench, partitions: int, sides: dict[str, Work], connec
         bench.report(Line(f"{where}, against one row per message", f"{asked}x", f"{over:.1f}x", over >= asked))
 
 
-def push(engine: Engine, partitions: int, *, with_ids: bool) -> Work:
-    """Flushes of 1,000 messages, spread evenly over the partitions; with ids, every message has a new one."""
-    texts = payloads()
-    names = [f"p{number % partitions}" for number in range(len(texts))]
-    plain = [Outgoing("q", text, name) for text, name in zip(texts, names, strict=True)]
-    prefix = f"order-{uuid.uuid4()}"
-    numbers = itertools.count()
+def push(engine: Engine, partitions: int) -> Work:
+    """Flushes of 1,000 messages, spread evenly over the partitions."""
+    messages = [Outgoing("q", text, f"p{number % partitions}") for number, text in enumerate(payloads())]
 
-    async def push_plain(_: int) -> int:
-        return len(await engine.push(plain))
-
-    async def push_with_ids(_: int) -> int:
-        messages = [
-            Outgoing("q", text, name, f"{prefix}{number}")
-            for text, name, number in zip(texts, names, numbers, strict=False)
-        ]
+    async def work(_: int) -> int:
         return len(await engine.push(messages))
 
-    return push_with_ids if with_ids else push_plain
+    return work
+
+
+def push_with_ids(engine: Engine, partitions: int) -> Work:
+    """The same with an id on every message, new each time."""
+    texts = payloads()
+    names = [f"p{number % partitions}" for number in range(len(texts))]
+    numbers = itertools.count()
+    prefix = f"order-{uuid.uuid4()}-"
+
+    async def work(_: int) -> int:
+        ids = map(prefix.__add__, map(str, itertools.islice(numbers, len(texts))))
+        return len(await engine.push(list(map(Outgoing, itertools.repeat("q"), texts, names, ids))))
+
+    return work
 
 
 def copy_bare(connections: list[asyncpg.Connection]) -> Work:

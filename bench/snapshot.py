@@ -38,7 +38,7 @@ async def run(bench: Bench) -> None:
 async def _through(bench: Bench, seconds: float, *, held: bool) -> float:
     """Messages per second that went all the way: pushed, popped and acknowledged."""
     async with bench.engine() as engine, _held_open(engine.database.dsn, held=held):
-        work = push(engine, PARTITIONS, with_ids=False)
+        work = push(engine, PARTITIONS)
         done = 0
         waiting = asyncio.Semaphore(8)  # flushes pushed and not yet consumed: the queue stays short
         start = time.perf_counter()

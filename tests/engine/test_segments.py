@@ -25,7 +25,7 @@ def starts(found):
 def test_a_range_is_found_when_all_of_it_is_there():
     cache = SegmentCache(1_000_000)
     for first in (20, 0, 10):
-        cache.put(segment(first, 10))
+        cache.put([segment(first, 10)])
     assert starts(cache.covering(1, 0, 10)) == [0]
     assert starts(cache.covering(1, 5, 25)) == [0, 10, 20]
     assert starts(cache.covering(1, 10, 11)) == [10]
@@ -35,8 +35,8 @@ def test_a_range_is_found_when_all_of_it_is_there():
 @pytest.mark.parametrize("range_", [(1, 0, 31), (1, 30, 31), (2, 0, 1), (1, 5, 15)])
 def test_a_range_with_a_gap_is_not_found(range_):
     cache = SegmentCache(1_000_000)
-    cache.put(segment(0, 10))
-    cache.put(segment(20, 10))
+    cache.put([segment(0, 10)])
+    cache.put([segment(20, 10)])
     assert cache.covering(*range_) is None
     assert cache.misses == 1
 
@@ -44,17 +44,17 @@ def test_a_range_with_a_gap_is_not_found(range_):
 def test_the_least_recently_used_segment_goes_first():
     cache = SegmentCache(3 * 1_300)
     for first in (0, 10, 20):
-        cache.put(segment(first, 10))
+        cache.put([segment(first, 10)])
     assert cache.covering(1, 0, 10)
-    cache.put(segment(30, 10))
+    cache.put([segment(30, 10)])
     assert starts(cache.covering(1, 0, 10)) == [0]
     assert cache.covering(1, 10, 20) is None
 
 
 def test_a_segment_too_large_for_the_cache_drives_nothing_out():
     cache = SegmentCache(2_000)
-    cache.put(segment(0, 10))
-    cache.put(segment(10, 10, size=5_000))
+    cache.put([segment(0, 10)])
+    cache.put([segment(10, 10, size=5_000)])
     assert starts(cache.covering(1, 0, 10)) == [0]
     assert cache.covering(1, 10, 20) is None
 
@@ -62,7 +62,7 @@ def test_a_segment_too_large_for_the_cache_drives_nothing_out():
 def test_a_segment_that_is_put_twice_counts_once():
     cache = SegmentCache(2_000)
     for _ in range(5):
-        cache.put(segment(0, 10))
+        cache.put([segment(0, 10)])
     assert starts(cache.covering(1, 0, 10)) == [0]
 
 

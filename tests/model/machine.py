@@ -27,7 +27,9 @@ class QueueMachine(Traffic, Upkeep):
     configure_2 = Upkeep.configure
     redrive_2 = redrive_3 = Upkeep.redrive
 
-    @initialize(pushes=st.lists(st.tuples(TWO, st.sampled_from(PARTITIONS), IDS), max_size=6), pops=st.lists(POPS, max_size=3))
+    @initialize(
+        pushes=st.lists(st.tuples(TWO, st.sampled_from(PARTITIONS), IDS), max_size=6), pops=st.lists(POPS, max_size=3)
+    )
     def some_traffic(self, pushes: list[Any], pops: list[Any]) -> None:
         """A game on an empty board takes long to become interesting."""
         if pushes:

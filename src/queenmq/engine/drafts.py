@@ -5,11 +5,12 @@ one by one.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import repeat
-from operator import eq
-from typing import TypeVar
+from itertools import islice, repeat
+from operator import attrgetter, eq, itemgetter
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -28,11 +29,17 @@ PRODUCER_CHARACTERS_MAX = 255
 
 NOT_JSON = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
+_addresses = attrgetter("queue", "partition", "producer")
+_payloads = attrgetter("payload")
+_transaction_ids = attrgetter("transaction_id")
+_trace_ids = attrgetter("trace_id")
+
 T = TypeVar("T")
 Positions = Sequence[int]  # of messages in their request
+Address = tuple[str, str, str | None]  # queue, partition, producer
 
 
-class Part(Struct):
+class Part(Struct, gc=False):
     """The messages of one request for one partition from one producer."""
 
     name: Name
@@ -66,7 +73,7 @@ class PushRequest(Struct):
     has_traces: bool
 
 
-class Draft(Struct):
+class Draft(Struct, gc=False):
     """A segment in the making."""
 
     partition: PartitionInfo
@@ -95,20 +102,22 @@ class Draft(Struct):
 
     def answers(self, first_offset: int, created_at: datetime, answers: list[list[Pushed]]) -> None:
         """Put the answer of every message where its caller will find it."""
-        partition_id = self.partition.id
-        ids = self.ids or [None] * len(self.payloads)
-        if len(self.places) == 1:
-            request, positions = self.places[0]
-            if len(positions) == len(answers[request]):
-                offsets = range(first_offset, first_offset + len(positions))
-                answers[request] = [Pushed(partition_id, *each) for each in zip(offsets, repeat(created_at), ids)]
-                return
-        index = 0
+        count = len(self.payloads)
+        if count == 1:
+            [(request, [position])] = self.places
+            id = self.ids[0] if self.ids is not None else None
+            answers[request][position] = Pushed(self.partition.id, first_offset, created_at, id)
+            return
+        offsets = range(first_offset, first_offset + count)
+        ids = self.ids or repeat(None, count)
+        pushed = map(Pushed, repeat(self.partition.id), offsets, repeat(created_at), ids)
         for request, positions in self.places:
             own = answers[request]
-            for position in positions:
-                own[position] = Pushed(partition_id, first_offset + index, created_at, ids[index])
-                index += 1
+            if len(positions) == len(own):  # all that was asked for, in order
+                own[:] = islice(pushed, len(own))
+            else:
+                for position, each in zip(positions, pushed, strict=False):  # the next place goes on from here
+                    own[position] = each
 
 
 class Original(Struct):
@@ -130,29 +139,23 @@ class Flush(Struct):
     duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
     repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
     looked_up: set[str] = set()  # queues where a partition may be new: no group could have been waiting for it
+    has_ids: bool = False  # whether any message carries a transaction id,
+    has_traces: bool = False  # a trace id,
+    has_producers: bool = False  # a producer
     _open: dict[int, Draft] = {}  # the last one, by partition id
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether any message carries a transaction id."""
-        return any(draft.ids is not None for draft in self.drafts)
-
-    @property
-    def has_traces(self) -> bool:
-        """Whether any message carries a trace id."""
-        return any(draft.traces is not None for draft in self.drafts)
 
     def add(self, request: int, part: Part, partition: PartitionInfo) -> None:
         """Distribute a part over drafts of bounded size; another producer begins a new one, so order is kept."""
-        draft = self._open.get(partition.id)
-        if draft is not None and draft.producer != part.producer:
-            draft = None
-        size = sum(map(len, part.payloads))
         count = len(part.payloads)
-        if draft is None and count <= SEGMENT_MESSAGES_MAX and size <= SEGMENT_BYTES_MAX:
-            if count:
+        size = sum(map(len, part.payloads))
+        draft = self._open.get(partition.id)
+        if draft is None or draft.producer != part.producer:
+            if not count:
+                return
+            if count <= SEGMENT_MESSAGES_MAX and size <= SEGMENT_BYTES_MAX:
                 self._start(partition, part, [(request, part.positions)], size)
-            return
+                return
+            draft = None
         start = 0
         while start < count:
             if draft is None or not draft.has_room(len(part.payloads[start])):
@@ -160,64 +163,72 @@ class Flush(Struct):
             room = SEGMENT_MESSAGES_MAX - len(draft.payloads), SEGMENT_BYTES_MAX - draft.size
             end, size = _bounded(part.payloads, start, *room)
             draft.add(request, part, start, end, size)
+            self.has_ids = self.has_ids or part.ids is not None
+            self.has_traces = self.has_traces or part.traces is not None
             start = end
 
     def _start(self, partition: PartitionInfo, part: Part, places: list[tuple[int, Positions]], size: int) -> Draft:
         draft = Draft(partition, part.producer, part.payloads, part.ids, part.traces, places, size, part.array)
         self._open[partition.id] = draft
         self.drafts.append(draft)
+        self.has_ids = self.has_ids or part.ids is not None
+        self.has_traces = self.has_traces or part.traces is not None
+        self.has_producers = self.has_producers or part.producer is not None
         return draft
 
 
 def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
     """Refuse what cannot be pushed before it meets other requests; sort the rest into parts."""
-    names = {(message.queue, message.partition, message.producer) for message in messages}
+    addresses = list(map(_addresses, messages))
+    names = set(addresses)
     for queue, partition, producer in names:
         if partitions.get((queue, partition)) is None:
             check_name(queue, "queue")
             check_name(partition, "partition")
         if producer is not None:
             _check_producer(producer)
-    given = [message.payload for message in messages]
+    given = list(map(_payloads, messages))
     array, payloads = _cut_payloads(given, payload_bytes_max)
-    ids = _given([message.transaction_id for message in messages])
+    ids = _given(list(map(_transaction_ids, messages)))
     if ids is not None:
         _check_ids([id for id in ids if id is not None])
-    traces = _given([message.trace_id for message in messages])
+    traces = _given(list(map(_trace_ids, messages)))
     if len(names) == 1:
-        (queue, partition, producer) = next(iter(names))
+        [(queue, partition, producer)] = names
         parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces, array)]
     else:
-        parts = _parts(messages, payloads, ids, traces)
+        parts = [
+            Part(
+                (queue, partition),
+                producer,
+                places,
+                _picked(payloads, places),
+                _given(_picked(ids, places)) if ids is not None else None,
+                _given(_picked(traces, places)) if traces is not None else None,
+            )
+            for (queue, partition, producer, *_), places in _runs(addresses, names).items()
+        ]
     return PushRequest(len(messages), sum(map(len, given)), parts, ids is not None, traces is not None)
 
 
-def _parts(
-    messages: Sequence[Outgoing],
-    payloads: Sequence[Raw],
-    ids: Sequence[str | None] | None,
-    traces: Sequence[UUID | None] | None,
-) -> list[Part]:
-    runs: list[tuple[Name, str | None, list[int]]] = []  # of messages of one partition from one producer
-    last: dict[Name, tuple[Name, str | None, list[int]]] = {}
-    for position, message in enumerate(messages):
-        name = (message.queue, message.partition)
-        run = last.get(name)
-        if run is None or run[1] != message.producer:
-            run = last[name] = (name, message.producer, [])
-            runs.append(run)
-        run[2].append(position)
-    return [
-        Part(
-            name,
-            producer,
-            places,
-            [payloads[place] for place in places],
-            _given([ids[place] for place in places]) if ids is not None else None,
-            _given([traces[place] for place in places]) if traces is not None else None,
-        )
-        for name, producer, places in runs
-    ]
+def _runs(addresses: list[Address], names: set[Address]) -> dict[tuple[Any, ...], list[int]]:
+    """The positions of messages by partition and producer; where producers take turns, by turn."""
+    runs: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    if len({(queue, partition) for queue, partition, _ in names}) == len(names):
+        for position, address in enumerate(addresses):
+            runs[address].append(position)
+        return runs
+    turns: dict[Name, tuple[str | None, int]] = {}  # by partition: who was last, and how often that changed
+    for position, (queue, partition, producer) in enumerate(addresses):
+        last, turn = turns.get((queue, partition), (producer, 0))
+        turn += producer != last
+        turns[queue, partition] = producer, turn
+        runs[queue, partition, producer, turn].append(position)
+    return runs
+
+
+def _picked(values: Sequence[T], places: list[int]) -> Sequence[T]:
+    return itemgetter(*places)(values) if len(places) > 1 else (values[places[0]],)
 
 
 def _cut_payloads(payloads: list[bytes], bytes_max: int) -> tuple[bytes, list[Raw]]:
@@ -229,7 +240,8 @@ def _cut_payloads(payloads: list[bytes], bytes_max: int) -> tuple[bytes, list[Ra
     if len(joined) > REQUEST_BYTES_MAX:
         raise PayloadTooLarge(f"the messages have {len(joined)} bytes together; {REQUEST_BYTES_MAX} is the most")
     try:
-        joined.decode()
+        if not joined.isascii():
+            joined.decode()
         pieces = cut(joined)
         if _same(pieces, payloads):
             return joined, pieces
@@ -275,8 +287,8 @@ def _check_ids(ids: Sequence[str]) -> None:
         raise InvalidArgument("a transaction id cannot be written in UTF-8") from None
 
 
-def _given(values: list[T | None]) -> list[T | None] | None:
-    """The list, or None when there is nothing in it."""
+def _given(values: Sequence[T | None]) -> Sequence[T | None] | None:
+    """The values, or None when there is nothing in it."""
     return None if values.count(None) == len(values) else values
 
 

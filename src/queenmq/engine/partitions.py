@@ -52,15 +52,15 @@ class Partitions:
         """A partition that is known already."""
         return self._known.get(name)
 
-    def __getitem__(self, name: Name) -> PartitionInfo:
-        """A partition that was resolved."""
-        return self._known[name]
+    def of(self, names: Iterable[Name]) -> dict[Name, PartitionInfo]:
+        """Partitions that were resolved."""
+        return {name: self._known[name] for name in names}
 
     async def resolve(self, names: Iterable[Name]) -> set[str]:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""
         wanted = set(names)
         looked_up: set[str] = set()
-        while missing := sorted(name for name in wanted if name not in self._known):  # again: others may forget some
+        while missing := sorted(wanted - self._known.keys()):  # again: others may forget some
             queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
             for row in await self._database.rows(ENSURE, queues, partitions):
                 name = missing[row["item"] - 1]

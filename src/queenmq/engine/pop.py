@@ -254,7 +254,7 @@ class Popper:
                     unreadable.append(((partition_id, first, first + row["message_count"]), error))
                     continue
                 fetched.setdefault(partition_id, []).append(segment)
-                self._cache.put(segment)
+            self._cache.put(segment for segments in fetched.values() for segment in segments)
             for each in missing:
                 found[each] = next(
                     (error for unread, error in unreadable if _overlap(each, unread)), fetched.get(each[0], ())

@@ -7,6 +7,7 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -94,7 +95,7 @@ class Pusher:
         """
         names = {part.name for request in requests for part in request.parts}
         looked_up = await self.partitions.resolve(names)
-        places = {name: self.partitions[name] for name in names}  # as of now: others may forget them while we wait
+        places = self.partitions.of(names)  # as of now: others may forget them while we wait
         suspects = told
         if any(request.has_ids for request in requests):
             ids = _ids_by_partition(requests, places)
@@ -124,7 +125,7 @@ class Pusher:
                 partition = places[part.name]
                 kept = part if part.ids is None else self._new_only(flush, number, part, partition, suspects)
                 flush.add(number, kept, partition)
-        flush.drafts.sort(key=lambda draft: draft.partition.id)
+        flush.drafts.sort(key=attrgetter("partition.id"))
         for partition_id in flush.ids:
             entry = self._window.get(partition_id)
             if entry is not None:
@@ -232,19 +233,19 @@ class Pusher:
     def arguments(self, flush: Flush) -> list[Any]:
         """The arguments of queen.push_segments."""
         written = flush.drafts
-        has_ids = flush.has_ids
         queues = [draft.partition.queue for draft in written]
+        encrypted = any(queue.encrypted for queue in set(queues))
         return [
             [draft.partition.id for draft in written],
             [len(draft.payloads) for draft in written],
-            [self._sealed(draft) for draft in written],
-            [texts(draft.ids) for draft in written] if has_ids else None,
+            [self._sealed(draft) if encrypted else draft.array or json_array(draft.payloads) for draft in written],
+            [texts(draft.ids) for draft in written] if flush.has_ids else None,
             [texts(draft.traces) for draft in written] if flush.has_traces else None,
-            [draft.producer for draft in written] if any(draft.producer for draft in written) else None,
-            [q.encrypted for q in queues] if any(q.encrypted for q in queues) else None,
-            [flush.expected.get(draft.partition.id) for draft in written] if has_ids else None,
+            [draft.producer for draft in written] if flush.has_producers else None,
+            [queue.encrypted for queue in queues] if encrypted else None,
+            [flush.expected.get(draft.partition.id) for draft in written] if flush.has_ids else None,
             flush.id,
-            [id for id in self._in_flight if id != flush.id] if has_ids else None,
+            [id for id in self._in_flight if id != flush.id] if flush.has_ids else None,
         ]
 
     def _sealed(self, draft: Draft) -> bytes:
@@ -330,7 +331,7 @@ class Pusher:
                 if flush.repeats and draft.ids is not None:
                     for offset, each in enumerate(draft.ids, first_offset):
                         written[draft.partition.id, each] = Original(offset, created_at)
-                self._remember(draft, first_offset, created_at, flush)
+            self._remember(flush, row)
             self._ring(flush, set(row["woken"] or ()))
         for request, position, partition, id, original in flush.duplicates:
             answers[request][position] = Pushed(partition.id, original.offset, original.created_at, id, True)
@@ -351,19 +352,24 @@ class Pusher:
             for queue, partitions in queues.items():
                 self._bell.ring(queue, partitions)
 
-    def _remember(self, draft: Draft, first_offset: int, created_at: datetime, flush: Flush) -> None:
-        partition = draft.partition
-        count = len(draft.payloads)
-        partition.seen_offset = max(partition.seen_offset, first_offset + count)
-        entry = self._window.get(partition.id)
-        if entry is not None:
-            # The call has looked at, and told, all below our segment; but not to one who began to listen later.
-            if partition.id in flush.expected and entry is flush.entries[partition.id]:
-                entry.catch_up(first_offset)
-            self._window.add(partition.id, first_offset, count, draft.ids, created_at, partition.queue.dedup_window)
+    def _remember(self, flush: Flush, row: Any) -> None:
+        """Keep what was written for those who pop it next, and its ids for those who push them again."""
+        places = list(zip(flush.drafts, row["first_offsets"], row["created_ats"], strict=True))
+        for draft, first_offset, created_at in places:
+            partition = draft.partition
+            end = first_offset + len(draft.payloads)
+            partition.seen_offset = max(partition.seen_offset, end)
+            entry = self._window.get(partition.id)
+            if entry is not None:
+                # The call has looked at, and told, all below our segment; but not to one who began to listen later.
+                if partition.id in flush.expected and entry is flush.entries[partition.id]:
+                    entry.catch_up(first_offset)
+                self._window.add(
+                    partition.id, first_offset, end - first_offset, draft.ids, created_at, partition.queue.dedup_window
+                )
         self._cache.put(
             Segment(
-                partition.id,
+                draft.partition.id,
                 first_offset,
                 created_at,
                 draft.payloads,
@@ -372,6 +378,7 @@ class Pusher:
                 draft.producer,
                 draft.size,
             )
+            for draft, first_offset, created_at in places
         )
 
 
@@ -383,5 +390,5 @@ def _ids_by_partition(
     for request in requests:
         for part in request.parts:
             if part.ids is not None and (partition := places[part.name]).queue.dedup_window:
-                ids.setdefault(partition, []).extend(id for id in part.ids if id is not None)
+                ids.setdefault(partition, []).extend(filter(None, part.ids))
     return ids

@@ -7,7 +7,7 @@ segment of a thousand reads it once.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -30,7 +30,7 @@ def cut(payloads: bytes) -> list[Raw]:
     return _payloads.decode(payloads)
 
 
-class Segment(Struct):
+class Segment(Struct, gc=False):
     """The messages of one flush to one partition, cut."""
 
     partition_id: int
@@ -77,14 +77,21 @@ class SegmentCache:
         self._segments: OrderedDict[tuple[int, int], Segment] = OrderedDict()
         self._starts: dict[int, list[int]] = {}  # partition id -> first offsets, ascending
 
-    def put(self, segment: Segment) -> None:
-        """Keep a segment, at the cost of the least recently used ones."""
-        key = (segment.partition_id, segment.first_offset)
-        if key in self._segments or _cost(segment) > self._bytes_max:
-            return
-        self._segments[key] = segment
-        self._bytes += _cost(segment)
-        insort(self._starts.setdefault(segment.partition_id, []), segment.first_offset)
+    def put(self, segments: Iterable[Segment]) -> None:
+        """Keep segments, at the cost of the least recently used ones."""
+        kept, starts = self._segments, self._starts
+        for segment in segments:
+            key = (segment.partition_id, segment.first_offset)
+            cost = _cost(segment)
+            if key in kept or cost > self._bytes_max:
+                continue
+            kept[key] = segment
+            self._bytes += cost
+            own = starts.get(segment.partition_id)
+            if own is None:
+                starts[segment.partition_id] = [segment.first_offset]
+            else:
+                insort(own, segment.first_offset)
         while self._bytes > self._bytes_max:
             self._evict()
 

@@ -11,8 +11,8 @@
 -- missed_*, so the caller is up to date afterwards. If one of those is among the new ids,
 -- nothing is written and first_offsets is null: the caller drops the duplicates and calls again.
 --
--- Locks:   partition_lookup rows, in partition_id order (the update walks them in the order of its
---          sorted argument); then queue_depths rows of limited queues, in queue_id order.
+-- Locks:   partition_lookup rows, in partition_id order (the first one alone, then the update walks
+--          all in the order of its sorted argument); then queue_depths rows of limited queues, in queue_id order.
 -- Raises:  QN405 unknown partition (detail: their ids), QN427 encryption required, QN429 full.
 create function queen.push_segments(
     p_partition_ids      bigint[],
@@ -48,6 +48,10 @@ declare
     v_duplicate  boolean := false;
     v_queue      record;
 begin
+    -- Pushes to the same partitions meet at the first of them: what the next statement finds is then
+    -- as it reads it, instead of changed by somebody else, which makes it look at every row again.
+    perform from queen.partition_lookup l where l.partition_id = (select min(id) from unnest(p_partition_ids) as id)
+        for no key update;
     with pushed as (
         update queen.partition_lookup l
            set next_offset = l.next_offset + i.messages,
