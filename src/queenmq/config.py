@@ -57,6 +57,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=0, le=100, description="how often a call is repeated when PostgreSQL was out of reach")
     ] = 5
 
+    # -- the server
+    host: Annotated[str, Meta(min_length=1, description="address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="port to listen on; 0 for any that is free")] = 6632
+    workers: Annotated[
+        int, Meta(ge=0, le=256, description="server processes; 0 for half as many as there are cores")
+    ] = 0
+    body_bytes_max: Annotated[int, Meta(ge=1024, description="largest body of one request")] = 67_108_864
+    body_timeout_ms: Annotated[
+        int, Meta(ge=100, le=3_600_000, description="longest that a body may take to arrive")
+    ] = 30_000
+    push_items_max: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="most messages or acknowledgements in one request")
+    ] = 10_000
+    connections_max: Annotated[int, Meta(ge=1, description="connections one server process takes at a time")] = 10_000
+    allow_unprotected: Annotated[
+        bool, Meta(description="listen on other addresses than loopback although nobody is asked for a token")
+    ] = False
+    stop_seconds_max: Annotated[
+        float, Meta(ge=0, le=3600, description="longest that a stopping server waits for requests in flight")
+    ] = 30
+
     # -- batching
     push_calls_max: Annotated[int, Meta(ge=1, le=64, description="push calls in flight at once")] = 2
     pop_calls_max: Annotated[int, Meta(ge=1, le=64, description="pop calls in flight at once")] = 2

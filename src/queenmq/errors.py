@@ -18,9 +18,18 @@ QueenError
 │   ├── NotInLease           QN411  409
 │   ├── LeaseGone            QN410  410
 │   ├── QueueFull            QN429  429
+│   ├── InvalidJson                 400
+│   ├── BodyTooLarge                413
+│   ├── TooManyItems                413
+│   ├── BodyTimeout                 408
+│   ├── NoSuchRoute                 404
+│   ├── MethodNotAllowed            405
+│   ├── Unauthorized                401
+│   ├── Forbidden                   403
 │   ├── SchemaTooNew         QN409  500
 │   └── ConfigurationError          500
 └── Unavailable                     503  try again: PostgreSQL or the server is out of reach
+    ├── Paused
     ├── DatabaseUnavailable
     ├── Closed
     ├── Busy
@@ -224,6 +233,69 @@ class ConfigurationError(Refused):
     hint = "Compare the environment with docs/settings.md."
 
 
+class InvalidJson(Refused):
+    """The body is not JSON."""
+
+    code = "INVALID_JSON"
+    hint = "Send a JSON body in UTF-8."
+
+
+class BodyTooLarge(Refused):
+    """The body is larger than this server accepts."""
+
+    code = "BODY_TOO_LARGE"
+    http_status = 413
+    hint = "Send less at once, or raise QUEEN_BODY_BYTES_MAX."
+
+
+class TooManyItems(Refused):
+    """The request has more items than this server accepts."""
+
+    code = "TOO_MANY_ITEMS"
+    http_status = 413
+    hint = "Send fewer at once, or raise QUEEN_PUSH_ITEMS_MAX."
+
+
+class BodyTimeout(Refused):
+    """The body did not arrive in time."""
+
+    code = "BODY_TIMEOUT"
+    http_status = 408
+    hint = "Send the body without pauses, or raise QUEEN_BODY_TIMEOUT_MS."
+
+
+class NoSuchRoute(Refused):
+    """There is nothing at this address."""
+
+    code = "NO_SUCH_ROUTE"
+    http_status = 404
+    hint = "All addresses are in /openapi.json."
+
+
+class MethodNotAllowed(Refused):
+    """This address does not take this method."""
+
+    code = "METHOD_NOT_ALLOWED"
+    http_status = 405
+    hint = "The methods of all addresses are in /openapi.json."
+
+
+class Unauthorized(Refused):
+    """The request carries no valid token."""
+
+    code = "UNAUTHORIZED"
+    http_status = 401
+    hint = "Send a token this server accepts: Authorization: Bearer <token>."
+
+
+class Forbidden(Refused):
+    """The token does not allow this."""
+
+    code = "FORBIDDEN"
+    http_status = 403
+    hint = "Ask for a token with the role this call needs."
+
+
 class Unavailable(QueenError):
     """PostgreSQL or the server is out of reach for the moment."""
 
@@ -231,6 +303,13 @@ class Unavailable(QueenError):
     http_status = 503
     hint = "Try again after a short pause."
     retryable = True
+
+
+class Paused(Unavailable):
+    """Deliveries are paused for maintenance."""
+
+    code = "MAINTENANCE"
+    hint = "Try again when maintenance is over."
 
 
 class DatabaseUnavailable(Unavailable):

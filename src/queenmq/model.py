@@ -255,6 +255,15 @@ class TraceStep(Struct, frozen=True, kw_only=True):
     payload: bytes
 
 
+class Located(Struct, frozen=True, kw_only=True):
+    """Where a message is that a client calls by its transaction id or message id; None where it is not."""
+
+    group_id: int | None
+    offset: int | None
+    lease_id: UUID | None
+    lease_live: bool
+
+
 class LedgerLine(Struct, frozen=True, kw_only=True):
     """What became of everything ever pushed to a partition, for one group."""
 

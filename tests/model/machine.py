@@ -17,10 +17,10 @@ class QueueMachine(Traffic, Upkeep):
     """PostgreSQL must agree with a queue a child could draw: a list and a bookmark."""
 
     # A move that has several names is made more often.
-    push_2 = push_3 = Traffic.push
+    push_2 = push_3 = push_4 = Traffic.push
     pop_2 = pop_3 = pop_plainly_2 = Traffic.pop
     pop_together_2 = pop_together_3 = Traffic.pop_together
-    ack_2 = ack_3 = ack_4 = Traffic.ack
+    ack_2 = ack_3 = ack_4 = ack_5 = ack_6 = Traffic.ack
     ack_together_2 = Traffic.ack_together
     wait_2 = Traffic.wait
     wait_for_the_next_expiry_2 = Traffic.wait_for_the_next_expiry

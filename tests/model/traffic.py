@@ -49,10 +49,6 @@ class Traffic(Board):
         with suppress(Full):
             self.append(self.world, self._open(pushes))
 
-    @rule(queue=TWO, partition=st.sampled_from(PARTITIONS), ids=IDS)
-    def push_one(self, queue: int, partition: str, ids: list[str | None]) -> None:
-        self.push([(queue, partition, ids)])
-
     @rule(queue=TWO, partition=st.sampled_from(PARTITIONS), ids=IDS, behind=st.integers(0, 3))
     def push_knowing(self, queue: int, partition: str, ids: list[str | None], behind: int) -> None:
         """As a pusher that remembers the ids of all but the newest few segments."""
@@ -247,16 +243,6 @@ class Traffic(Board):
     @rule(ack=ACKS)
     def ack(self, ack: tuple[int, str, str]) -> None:
         self.say([self._ack(*ack)])
-
-    @precondition(lambda self: self.handles)
-    @rule(number=HANDLES)
-    def complete(self, number: int) -> None:
-        self.say([self._ack(number, "all", "completed")])
-
-    @precondition(lambda self: self.handles)
-    @rule(number=HANDLES, shape=SHAPES, status=st.sampled_from(("failed", "dlq", "retry")))
-    def fail(self, number: int, shape: str, status: str) -> None:
-        self.say([self._ack(number, shape, status)])
 
     @precondition(lambda self: self.handles)
     @rule(number=HANDLES, status=STATUSES)

@@ -13,6 +13,7 @@ from queenmq import __version__
 from queenmq.errors import QueenError
 
 COMMANDS = {
+    "serve": "the HTTP broker, on a PostgreSQL of its own or on yours",
     "tour": "a guided tour: push, pop and acknowledge on a PostgreSQL of its own",
     "migrate": "bring the database to the schema of this version",
 }
@@ -45,6 +46,10 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=summary)
         command.add_argument("--dsn", help="the PostgreSQL to use (default: QUEEN_DSN, or a private one)")
         command.add_argument("--data-dir", type=Path, help="where the private PostgreSQL keeps its files")
+    server = commands.choices["serve"]
+    server.add_argument("--host", help="address to listen on (default: QUEEN_HOST, or 127.0.0.1)")
+    server.add_argument("--port", type=int, help="port to listen on (default: QUEEN_PORT, or 6632)")
+    server.add_argument("--workers", type=int, help="server processes (default: half as many as there are cores)")
     commands.choices["tour"].add_argument(
         "--stay", action="store_true", help="when it is over, keep the queue to look at until Ctrl-C"
     )

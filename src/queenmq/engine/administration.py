@@ -18,6 +18,7 @@ from queenmq.model import (
     Depth,
     Finding,
     LedgerLine,
+    Located,
     QueueSettings,
     StoredMessage,
     TraceStep,
@@ -139,6 +140,15 @@ class Administration:
         """A message by its id, if it is still stored."""
         row = await self._database.row("select * from queen.get_message($1, $2)", message_id, group)
         return self._readable(StoredMessage, row) if row is not None else None
+
+    async def locate_messages(
+        self, partition_ids: Sequence[int], groups: Sequence[str], transaction_ids: Sequence[str]
+    ) -> list[Located]:
+        """Where messages are that clients call by their ids, and who holds them; in order."""
+        rows = await self._database.rows(
+            "select * from queen.locate_messages($1, $2, $3) order by item", partition_ids, groups, transaction_ids
+        )
+        return [_struct(Located, row) for row in rows]
 
     async def read_messages(self, queue: str, partition: str, offset: int = 0, limit: int = 100) -> list[StoredMessage]:
         """Messages by offset, without a lease and without a group."""

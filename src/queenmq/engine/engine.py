@@ -123,8 +123,7 @@ class Engine:
                 if popped.messages:
                     self.waiting.leased(kind)
                     return popped
-                woken = not self._closing and await self.waiting.park(kind, rings, deadline)
-                if not woken or self._closing:  # send_home wakes too
+                if not await self.waiting.park(kind, rings, deadline):
                     return NOTHING
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:

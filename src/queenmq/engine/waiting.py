@@ -59,6 +59,7 @@ class Waiting:
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.parked = 0
+        self._closed = False
         self.checks_hit = 0  # fallback polls that found something, and that did not
         self.checks_missed = 0
         self._database = database
@@ -81,12 +82,12 @@ class Waiting:
                 del self._kinds[kind]
 
     async def park(self, entry: Kind, rings: int, deadline: float) -> bool:
-        """Wait until there may be something; False when the deadline has come.
+        """Wait until there may be something; False when the deadline has come, or everybody was sent home.
 
         `rings` is how often it had rung before the caller looked: if it rang since, the caller looks again.
         """
         seconds = deadline - monotonic()
-        if seconds <= 0:
+        if seconds <= 0 or self._closed:
             return False
         if entry.rings != rings:
             return True
@@ -100,7 +101,7 @@ class Waiting:
         try:
             async with asyncio.timeout(seconds):
                 await future
-            return True
+            return not self._closed
         except TimeoutError:
             return future.done() and not future.cancelled()  # woken in the last moment: one more look
         except asyncio.CancelledError:
@@ -124,7 +125,8 @@ class Waiting:
             self._new_kind.set()
 
     def send_home(self) -> None:
-        """Wake every poll, for the last time."""
+        """Wake every poll, for the last time; who comes later does not wait."""
+        self._closed = True
         for entry in self._kinds.values():
             entry.wake(len(entry.parked))
 

@@ -1,0 +1,1 @@
+"""The HTTP broker: one skin over the engine. Read `app` first."""

@@ -1,0 +1,105 @@
+"""The broker's route table and the way of a request through it. Read this first."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from queenmq.broker.deliveries import Deliveries
+from queenmq.broker.http import Request, Response, failure
+from queenmq.broker.routes import ack, pop, push, transaction
+from queenmq.broker.routing import Route, Router
+from queenmq.config import Settings
+from queenmq.engine import Engine
+from queenmq.errors import QueenError
+
+log = logging.getLogger(__name__)
+
+ROUTES: Sequence[Route] = (
+    # -- traffic
+    Route("POST", "/api/v1/push", push.push, "producer", takes=push.PushBody, gives=list[push.PushResult]),
+    Route("GET", "/api/v1/pop", pop.pop, "consumer", gives=pop.PopAnswer, query=pop.QUERY | pop.NAMESPACE_QUERY),
+    Route("GET", "/api/v1/pop/queue/{queue}", pop.pop, "consumer", gives=pop.PopAnswer, query=pop.QUERY),
+    Route(
+        "GET",
+        "/api/v1/pop/queue/{queue}/partition/{partition}",
+        pop.pop,
+        "consumer",
+        gives=pop.PopAnswer,
+        query=pop.QUERY,
+    ),
+    Route("POST", "/api/v1/ack", ack.ack, "consumer", takes=ack.AckBody, gives=list[ack.AckResult]),
+    Route("POST", "/api/v1/ack/batch", ack.ack_batch, "consumer", takes=ack.AckBatchBody, gives=list[ack.AckResult]),
+    Route(
+        "POST",
+        "/api/v1/lease/{lease}/extend",
+        ack.extend,
+        "consumer",
+        takes=ack.ExtendBody,
+        gives=list[ack.ExtendResult],
+    ),
+    Route(
+        "POST",
+        "/api/v1/transaction",
+        transaction.transaction,
+        "consumer",
+        takes=transaction.TransactionBody,
+        gives=transaction.TransactionAnswer,
+    ),
+)
+
+
+class Broker:
+    """What routes work with."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.deliveries = Deliveries()
+
+
+class Application:
+    """Takes a request from granian, finds its route, answers."""
+
+    def __init__(self, broker: Broker, routes: Sequence[Route] = ROUTES) -> None:
+        self.broker = broker
+        self.router = Router(routes)
+        self._body_bytes_max = broker.settings.body_bytes_max
+        self._body_seconds_max = broker.settings.body_timeout_ms / 1000
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def idle(self) -> None:
+        """Return when no request is in flight."""
+        await self._idle.wait()
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Answer one request."""
+        request = Request(scope, protocol, self._body_bytes_max, self._body_seconds_max)
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            response = await self._respond(request)
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
+        headers = list(response.headers)
+        if request.method == "HEAD" or not response.body:
+            protocol.response_empty(response.status, headers)
+        else:
+            protocol.response_bytes(response.status, headers, response.body)
+
+    async def _respond(self, request: Request) -> Response:
+        try:
+            route = self.router.find(request)
+            return await route.handler(self.broker, request)
+        except QueenError as error:
+            return failure(error)
+        except Exception:
+            log.exception("a request failed in an unforeseen way", extra={"path": request.path})
+            return failure(QueenError("something went wrong in the server"))
+        finally:
+            request.phases["total"] = perf_counter() - request.started

@@ -1,0 +1,160 @@
+"""A request as routes see it, a response as they make it; the only place that knows granian's protocol objects."""
+
+import asyncio
+from datetime import datetime
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import Struct
+
+from queenmq.errors import BodyTimeout, BodyTooLarge, InvalidArgument, InvalidJson, InvalidTimestamp, QueenError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+T = TypeVar("T")
+
+JSON = ("content-type", "application/json")
+TRUE, FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
+
+encode = msgspec.json.Encoder().encode
+
+
+class Response(Struct, frozen=True):
+    """Status, body and headers; an empty body is sent as none."""
+
+    status: int
+    body: bytes = b""
+    headers: tuple[tuple[str, str], ...] = (JSON,)
+
+
+EMPTY = Response(204, headers=())
+
+
+def answer(value: object, status: int = 200) -> Response:
+    """A value as JSON."""
+    return Response(status, encode(value))
+
+
+def failure(error: QueenError, **facts: object) -> Response:
+    """An error as every client reads it: `error` is a sentence, `code` is stable, `hint` says what to do."""
+    headers = [JSON]
+    if error.http_status in (429, 503):
+        headers.append(("retry-after", "1"))
+    body = {"error": error.message, "code": error.code, "hint": error.hint, **facts}
+    return Response(error.http_status, encode(body), tuple(headers))
+
+
+class Request:
+    """One request: where it goes, what it asks, and who asks."""
+
+    __slots__ = ("_body_bytes_max", "_body_seconds_max", "_protocol", "_query", "headers", "method", "path",
+                 "path_parameters", "phases", "producer", "query_string", "started")  # fmt: skip
+
+    def __init__(self, scope: Any, protocol: Any, body_bytes_max: int, body_seconds_max: float) -> None:
+        self.method: str = scope.method
+        self.path: str = scope.path
+        self.query_string: str = scope.query_string
+        self.headers: Mapping[str, str] = scope.headers
+        self.path_parameters: dict[str, str] = {}
+        self.producer: str | None = None  # who pushes, as authentication knows it
+        self.phases: dict[str, float] = {}  # seconds, for the log of slow calls
+        self.started = perf_counter()
+        self._protocol = protocol
+        self._query: dict[str, str] | None = None
+        self._body_bytes_max = body_bytes_max
+        self._body_seconds_max = body_seconds_max
+
+    async def gone(self) -> None:
+        """Return when the client has closed the connection."""
+        await self._protocol.client_disconnect()
+
+    # -- the body
+
+    async def body(self) -> bytes:
+        """All of it, unless it is larger or slower than allowed."""
+        length = self.headers.get("content-length")
+        if length is not None and length.isdigit() and int(length) > self._body_bytes_max:
+            raise BodyTooLarge(f"the body has {length} bytes; {self._body_bytes_max} is the most")
+        try:
+            async with asyncio.timeout(self._body_seconds_max):
+                return await self._read()
+        except TimeoutError:
+            raise BodyTimeout(f"the body did not arrive within {self._body_seconds_max:.0f} seconds") from None
+
+    async def _read(self) -> bytes:
+        if self.headers.get("transfer-encoding") is None:
+            return bytes(await self._protocol())
+        chunks, size = [], 0
+        async for chunk in self._protocol:
+            size += len(chunk)
+            if size > self._body_bytes_max:
+                raise BodyTooLarge(f"the body has more than {self._body_bytes_max} bytes")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
+        """The body, decoded and checked."""
+        return decode(await self.body(), decoder)
+
+    # -- the query
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query's parameters; the last one wins."""
+        if self._query is None:
+            try:
+                self._query = dict(parse_qsl(self.query_string, keep_blank_values=True, errors="strict"))
+            except (UnicodeDecodeError, ValueError):
+                raise InvalidArgument("the query is not UTF-8") from None
+        return self._query
+
+    def text(self, name: str) -> str | None:
+        """A parameter, or None where it is missing or empty."""
+        return self.query.get(name) or None
+
+    def number(self, name: str, default: int, least: int, most: int) -> int:
+        """A whole number within its range."""
+        value = self.query.get(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.lstrip("-").isdigit() and len(value) < 20) or not least <= int(value) <= most:
+            raise InvalidArgument(f"{name} is a whole number from {least} to {most}, not {value[:40]!r}")
+        return int(value)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """True or false."""
+        value = self.query.get(name)
+        if value is None:
+            return default
+        if value.lower() not in TRUE | FALSE:
+            raise InvalidArgument(f"{name} is true or false, not {value[:40]!r}")
+        return value.lower() in TRUE
+
+    def moment(self, name: str) -> datetime | None:
+        """A timestamp with a time zone."""
+        value = self.text(name)
+        return None if value is None else moment(value, name)
+
+
+def moment(value: str, name: str) -> datetime:
+    """A timestamp with a time zone; refused where it has none."""
+    try:
+        parsed = msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        raise InvalidTimestamp(f"{name} is not a timestamp: {value[:40]!r}") from None
+    if parsed.tzinfo is None:
+        raise InvalidTimestamp(f"{name} has no time zone: {value[:40]!r}")
+    return parsed
+
+
+def decode(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
+    """JSON into what a route expects."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"the body is not what this call takes: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidJson(f"the body is not JSON: {error}") from None

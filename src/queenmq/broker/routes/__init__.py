@@ -1,0 +1,1 @@
+"""Decode, call, encode: one module per noun."""

@@ -1,0 +1,166 @@
+"""POST /ack, /ack/batch and /lease/{lease}/extend."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, get_args
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from queenmq.broker import wire
+from queenmq.broker.http import Request, Response, answer
+from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, TooManyItems
+from queenmq.model import QUEUE_MODE, Ack, Acked, AckStatus, Located
+
+if TYPE_CHECKING:
+    from queenmq.broker.app import Broker
+
+STATUSES: dict[str, AckStatus] = {status: status for status in get_args(AckStatus)} | {"success": "completed"}
+NOT_FOUND = "Message not found"
+NO_LEASE = "Invalid or expired lease"
+SECONDS = 60.0
+SECONDS_MAX = 604_800.0
+
+
+class AckBody(Struct, rename="camel"):
+    """What became of one message; `transactionId` may be a message id too."""
+
+    transaction_id: str
+    partition_id: str
+    lease_id: str | None = None
+    status: str | None = None
+    error: str | None = None
+    consumer_group: str | None = None
+
+
+class AckBatchBody(Struct, rename="camel"):
+    """What became of several messages; `consumerGroup` counts for those that name none."""
+
+    acknowledgments: list[AckBody]
+    consumer_group: str | None = None
+
+
+class AckResult(Struct, rename="camel"):
+    """The answer to one acknowledgement."""
+
+    index: int
+    transaction_id: str
+    success: bool
+    error: str | None
+    queue_name: str | None
+    partition_name: str | None
+    lease_released: bool = False
+    dlq: bool = False
+
+
+class ExtendBody(Struct):
+    """How long to keep the lease, from now."""
+
+    seconds: float = SECONDS
+
+
+class ExtendResult(Struct, rename="camel"):
+    """The answer to one extension."""
+
+    index: int
+    lease_id: str
+    success: bool
+    expires_at: datetime | None
+    error: str | None
+
+
+_ack = msgspec.json.Decoder(AckBody)
+_batch = msgspec.json.Decoder(AckBatchBody)
+_extend = msgspec.json.Decoder(ExtendBody)
+
+
+async def ack(broker: "Broker", request: Request) -> Response:
+    """Acknowledge one message."""
+    return answer(await acknowledge(broker, [await request.json(_ack)], None))
+
+
+async def ack_batch(broker: "Broker", request: Request) -> Response:
+    """Acknowledge several messages; each gets its own answer, in order."""
+    body = await request.json(_batch)
+    if len(body.acknowledgments) > broker.settings.push_items_max:
+        raise TooManyItems(
+            f"the request has {len(body.acknowledgments)} acknowledgments; {broker.settings.push_items_max} is the most"
+        )
+    return answer(await acknowledge(broker, body.acknowledgments, body.consumer_group))
+
+
+async def extend(broker: "Broker", request: Request) -> Response:
+    """Keep a lease for longer."""
+    body = await request.json(_extend) if request.headers.get("content-length") not in (None, "0") else ExtendBody()
+    if not 0 < body.seconds <= SECONDS_MAX:
+        raise InvalidArgument(f"a lease is extended by more than 0 and at most {SECONDS_MAX:.0f} seconds")
+    lease = request.path_parameters["lease"]
+    try:
+        expires_at = await broker.engine.renew(wire.uuid(lease, "the lease id"), body.seconds)
+    except LeaseGone:
+        return answer([ExtendResult(0, lease, False, None, "Lease not found")])
+    return answer([ExtendResult(0, lease, True, expires_at, None)])
+
+
+async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
+    """Find the messages that are meant, and say what became of them."""
+    places = await locate(broker, bodies, group)
+    acks = [place if isinstance(place, Ack) else None for place in places]
+    answers = iter(await broker.engine.ack([each for each in acks if each is not None]) if any(acks) else ())
+    return [
+        _result(broker, index, body, place, next(answers) if isinstance(place, Ack) else None)
+        for index, (body, place) in enumerate(zip(bodies, places, strict=True))
+    ]
+
+
+async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[Ack | str]:
+    """The acks that are meant; where a message or its lease cannot be found, why."""
+    found: list[Ack | str] = [NOT_FOUND] * len(bodies)
+    unknown: list[tuple[int, int, str, AckStatus]] = []
+    for index, body in enumerate(bodies):
+        status = _status(body)
+        partition_id = wire.partition_number(body.partition_id)
+        lease_id = wire.uuid(body.lease_id, "leaseId") if body.lease_id else None
+        place = lease_id and broker.deliveries.find(lease_id, partition_id, body.transaction_id)
+        if place and lease_id is not None:
+            found[index] = Ack(partition_id, place[0], lease_id, place[1], status, body.error)
+        else:
+            unknown.append((index, partition_id, body.consumer_group or group or QUEUE_MODE, status))
+    if unknown:
+        located = await broker.engine.admin.locate_messages(
+            [partition_id for _, partition_id, _, _ in unknown],
+            [name for _, _, name, _ in unknown],
+            [bodies[index].transaction_id for index, *_ in unknown],
+        )
+        for (index, partition_id, _, status), each in zip(unknown, located, strict=True):
+            found[index] = _ack_of(bodies[index], partition_id, each, status)
+    return found
+
+
+def _ack_of(body: AckBody, partition_id: int, located: Located, status: AckStatus) -> Ack | str:
+    if located.offset is None:
+        return NOT_FOUND
+    lease_id = UUID(body.lease_id) if body.lease_id else located.lease_id if located.lease_live else None
+    if lease_id is None or located.group_id is None:
+        return NO_LEASE
+    return Ack(partition_id, located.group_id, lease_id, located.offset, status, body.error)
+
+
+def _status(body: AckBody) -> AckStatus:
+    status = STATUSES.get(body.status or "completed")
+    if status is None:
+        raise InvalidStatus(f"a status is one of {', '.join(STATUSES)}, not {body.status!r}")
+    return status
+
+
+def _result(broker: "Broker", index: int, body: AckBody, place: Ack | str, acked: Acked | None) -> AckResult:
+    queue, partition = broker.deliveries.names(wire.partition_number(body.partition_id))
+    if isinstance(place, str) or acked is None:
+        return AckResult(index, body.transaction_id, False, str(place), queue, partition)
+    if acked.released:
+        broker.deliveries.forget(place.lease_id)
+    error = None if acked.accepted else NO_LEASE
+    return AckResult(
+        index, body.transaction_id, acked.accepted, error, queue, partition, acked.released, acked.dead_lettered
+    )

@@ -1,0 +1,185 @@
+"""GET /pop: by partition, by queue, by namespace and task; waiting if asked to."""
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from msgspec import Raw, Struct
+
+from queenmq.broker import wire
+from queenmq.broker.http import EMPTY, Request, Response, answer
+from queenmq.engine import Popped
+from queenmq.errors import InvalidArgument
+from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode, milliseconds
+
+if TYPE_CHECKING:
+    from queenmq.broker.app import Broker
+
+BATCH = 1
+AUTOPILOT_BATCH = 200
+WAIT_MS = 30_000
+WAIT_MS_MAX = 3_600_000
+PARTITIONS_MAX = 1_000
+LEASE_SECONDS_MAX = 604_800
+
+NOTHING = Popped((), ())
+
+MODES: dict[str, SubscriptionMode] = {"all": "all", "new": "new", "new-only": "new"}
+
+QUERY = {
+    "batch": f"most messages to get ({BATCH}; with autopilot={AUTOPILOT_BATCH})",
+    "wait": "wait for messages when there are none (false)",
+    "timeout": f"longest to wait, in milliseconds ({WAIT_MS})",
+    "consumerGroup": f"the group to read as ({QUEUE_MODE})",
+    "autoAck": "acknowledge at once (false)",
+    "subscriptionMode": "where a new group starts: all, new, new-only",
+    "subscriptionFrom": "where a new group starts: now, or a timestamp",
+    "partitions": "most partitions to take under one lease; batch is then the total (1)",
+    "leaseTime": "seconds the lease lasts (the queue's)",
+    "empty": "200: answer with an empty list instead of 204 when there is nothing",
+}
+NAMESPACE_QUERY = {"namespace": "any queue of this namespace", "task": "any queue of this task"}
+
+
+class PoppedMessage(Struct, gc=False, rename="camel"):
+    """A delivered message."""
+
+    id: str
+    transaction_id: str
+    trace_id: UUID | None
+    data: Raw
+    created_at: datetime
+    queue: str
+    partition: str
+    partition_id: str
+    offset: int
+    lease_id: str
+    consumer_group: str
+    producer_sub: str | None
+    retry_count: int
+
+
+class PopAnswer(Struct, rename="camel"):
+    """What a pop brought; queue, partition and partitionId are those of the first message."""
+
+    success: bool
+    queue: str | None
+    partition: str | None
+    partition_id: str | None
+    lease_id: str
+    consumer_group: str
+    partitions_claimed: int
+    messages: list[PoppedMessage]
+
+
+async def pop(broker: "Broker", request: Request) -> Response:
+    """Lease messages; with wait=true, wait until there are some."""
+    asked = _request(request, broker.settings.batch_messages_max)
+    wait = request.flag("wait")
+    timeout_ms = request.number("timeout", WAIT_MS, 0, WAIT_MS_MAX)
+    popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
+    request.phases["pop"] = perf_counter() - request.started
+    if not popped.messages and request.text("empty") != "200":
+        return EMPTY
+    found = _answer(popped, asked.group)
+    broker.deliveries.remember(popped, (message.transaction_id for message in found.messages))
+    return answer(found)
+
+
+async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_seconds: float) -> Popped:
+    """Pop; a client that has gone away takes nothing with it."""
+    if not wait_seconds:
+        return await broker.engine.pop(asked)
+    poll = asyncio.ensure_future(broker.engine.pop(asked, wait_seconds))
+    gone = asyncio.ensure_future(request.gone())
+    try:
+        await asyncio.wait((poll, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not gone.done():
+            return poll.result()
+    finally:
+        poll.cancel()
+        gone.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        popped = await poll  # served in the very moment
+        if popped.leases and popped.leases[0].id is not None:
+            await broker.engine.release(popped.leases[0].id)
+    return NOTHING
+
+
+def _request(request: Request, batch_max: int) -> PopRequest:
+    path = request.path_parameters
+    queue = path.get("queue")
+    namespace, task = (None, None) if queue is not None else (request.text("namespace"), request.text("task"))
+    if queue is None and namespace is None and task is None:
+        raise InvalidArgument("name a namespace or a task, or pop from /pop/queue/{queue}")
+    mode, since = _subscription(request)
+    lease = request.number("leaseTime", 0, 1, LEASE_SECONDS_MAX)
+    return PopRequest(
+        queue=queue,
+        partition=path.get("partition"),
+        namespace=namespace,
+        task=task,
+        group=request.text("consumerGroup") or QUEUE_MODE,
+        batch=request.number("batch", AUTOPILOT_BATCH if request.flag("autopilot") else BATCH, 1, batch_max),
+        max_partitions=request.number("partitions", 1, 1, PARTITIONS_MAX),
+        lease_seconds=lease or None,
+        auto_ack=request.flag("autoAck"),
+        subscription_mode=mode,
+        subscription_from=since,
+    )
+
+
+def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime | None]:
+    mode = request.text("subscriptionMode")
+    since = request.text("subscriptionFrom")
+    if since is not None:
+        return "timestamp", datetime.now(UTC) if since == "now" else request.moment("subscriptionFrom")
+    if mode is None:
+        return None, None
+    if mode not in MODES:
+        raise InvalidArgument(f"subscriptionMode is one of {', '.join(MODES)}, not {mode[:40]!r}")
+    return MODES[mode], None
+
+
+def _answer(popped: Popped, group: str) -> PopAnswer:
+    messages = []
+    moment = created_ms = None
+    lease_id = str(popped.leases[0].id or "") if popped.leases else ""
+    for message in popped.messages:
+        lease = message.lease
+        if message.created_at is not moment:
+            moment = message.created_at
+            created_ms = milliseconds(moment)
+        assert created_ms is not None
+        id = wire.message_text(created_ms, lease.partition_id, message.offset)
+        messages.append(
+            PoppedMessage(
+                id,
+                message.given_transaction_id or id,
+                message.trace_id,
+                message.payload,
+                message.created_at,
+                lease.queue,
+                lease.partition,
+                wire.partition_text(lease.partition_id),
+                message.offset,
+                lease_id,
+                group,
+                message.producer,
+                message.retry_count,
+            )
+        )
+    first = popped.leases[0] if popped.leases else None
+    return PopAnswer(
+        success=True,
+        queue=first.queue if first else None,
+        partition=first.partition if first else None,
+        partition_id=wire.partition_text(first.partition_id) if first else None,
+        lease_id=lease_id,
+        consumer_group=group,
+        partitions_claimed=len(popped.leases),
+        messages=messages,
+    )

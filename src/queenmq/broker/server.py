@@ -1,0 +1,174 @@
+"""The server: a PostgreSQL of its own if none is given, and worker processes on one port.
+
+A worker that dies is replaced; all of them end with the server, however it ends.
+"""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from queenmq.broker.worker import READY
+from queenmq.config import Settings, masked
+from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
+
+DATABASE = "queen"
+RESTART_SECONDS = (0.1, 5.0)  # pause before a dead worker is replaced: at first, and at most
+
+
+class Server:
+    """Starts everything, keeps it running, stops it in order."""
+
+    def __init__(self, settings: Settings, say: Callable[[str], None] = print) -> None:
+        self._settings = settings
+        self._say = say
+        self._stop = asyncio.Event()
+        self._workers = settings.workers or max(1, (os.cpu_count() or 1) // 2)
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        check_protection(self._settings)
+        port = free_port(self._settings.host, self._settings.port)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        async with self._database() as settings:
+            ready = asyncio.Event()
+            tasks = [asyncio.create_task(self._keep(number, settings, port, ready)) for number in range(self._workers)]
+            stopped = asyncio.create_task(self._stop.wait())
+            started = asyncio.create_task(ready.wait())
+            await asyncio.wait((*tasks, stopped, started), return_when=asyncio.FIRST_COMPLETED)
+            if started.done():
+                self._greet(port)
+            await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
+            self._stop.set()
+            started.cancel()
+            await asyncio.gather(*tasks)
+        self._say("Queen has stopped.")
+
+    @contextlib.asynccontextmanager
+    async def _database(self) -> AsyncIterator[Settings]:
+        """The settings with a DSN: the given one, or that of a private PostgreSQL."""
+        if self._settings.dsn is not None:
+            yield self._settings
+            return
+        postgres = EmbeddedPostgres(self._settings.data_dir)
+        await asyncio.to_thread(postgres.start)
+        try:
+            yield msgspec.structs.replace(self._settings, dsn=await postgres.create_database(DATABASE))
+        finally:
+            await asyncio.to_thread(postgres.stop)
+
+    def _greet(self, port: int) -> None:
+        url = f"http://{_in_url(self._settings.host)}:{port}"
+        self._say(f"Queen listens at {url}")
+        if self._settings.dsn is None:
+            self._say(f"  data       {self._settings.data_dir} (a private PostgreSQL)")
+        else:
+            self._say(f"  data       {masked(self._settings.dsn)}")
+        self._say(f"  dashboard  {url}/ (to come)")
+        self._say(f"  workers    {self._workers}")
+        self._say("Ctrl-C stops it.")
+
+    async def _keep(self, number: int, settings: Settings, port: int, ready: asyncio.Event) -> None:
+        """Run one worker, and another when it dies."""
+        pause = RESTART_SECONDS[0]
+        while not self._stop.is_set():
+            served = await self._work(settings, port, ready)
+            if self._stop.is_set():
+                return
+            if not served and not ready.is_set():
+                self._stop.set()
+                raise ConfigurationError("the server could not start: see above")
+            log.error("a worker died and is replaced", extra={"worker": number})
+            pause = RESTART_SECONDS[0] if served else min(pause * 2, RESTART_SECONDS[1])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stop.wait()
+
+    async def _work(self, settings: Settings, port: int, ready: asyncio.Event) -> bool:
+        """Run one worker process to its end; answers whether it had begun to serve."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "queenmq.broker.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for us; we tell the workers
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(msgspec.json.encode((settings, port), enc_hook=str) + b"\n")
+        ended = asyncio.create_task(process.wait())
+        stopped = asyncio.create_task(self._stop.wait())
+        try:
+            served = await process.stdout.readline() == READY
+            if served:
+                ready.set()
+            await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            if process.returncode is None:
+                process.terminate()
+                await self._end(process, ended)
+        return served
+
+    async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
+        """Give a worker the time it may take, and a little more."""
+        done, _ = await asyncio.wait((ended,), timeout=self._settings.stop_seconds_max + 5)
+        if not done:
+            log.error("a worker did not stop in time and was killed")
+            process.kill()
+            await ended
+
+
+def check_protection(settings: Settings) -> None:
+    """Refuse to serve strangers without asking who they are, unless told so."""
+    if not is_loopback(settings.host) and not settings.allow_unprotected:
+        raise ConfigurationError(
+            f"without authentication the server listens on loopback only, not on {settings.host}: "
+            "set QUEEN_ALLOW_UNPROTECTED=true if that is what you want"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def free_port(host: str, port: int) -> int:
+    """The port to listen on; refuses one that somebody else has (workers share theirs, so they would not notice)."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {host} port {port}: {error.strerror}") from error
+        found: int = probe.getsockname()[1]
+        return found
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def serve(settings: Settings) -> int:
+    """Run a server in this process until it is told to stop."""
+    asyncio.run(Server(settings).run())
+    return 0
