@@ -1,6 +1,11 @@
 """Fixtures are plugins by topic: see tests/fixtures/."""
 
-pytest_plugins = ["tests.fixtures.clusters", "tests.fixtures.databases", "tests.fixtures.proxy"]
+pytest_plugins = [
+    "tests.fixtures.clusters",
+    "tests.fixtures.databases",
+    "tests.fixtures.proxy",
+    "tests.fixtures.servers",
+]
 
 
 def pytest_addoption(parser):

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import msgspec
 
@@ -29,7 +30,7 @@ RESTART_SECONDS = (0.1, 5.0)  # pause before a dead worker is replaced: at first
 class Server:
     """Starts everything, keeps it running, stops it in order."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None] = print) -> None:
+    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
         self._settings = settings
         self._say = say
         self._stop = asyncio.Event()
@@ -170,5 +171,5 @@ def _in_url(host: str) -> str:
 
 def serve(settings: Settings) -> int:
     """Run a server in this process until it is told to stop."""
-    asyncio.run(Server(settings).run())
+    asyncio.run(Server(settings, partial(print, flush=True)).run())
     return 0
