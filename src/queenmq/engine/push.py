@@ -204,14 +204,14 @@ class Pusher:
         if not partition.queue.dedup_window:
             return part
         entry = self._window.get(partition.id)
-        ids = set(part.ids)
+        ids: set[str] = set(part.ids)  # type: ignore[arg-type]
         ids.discard(None)
         given = len(part.ids) - part.ids.count(None)
-        own = flush.ids.setdefault(partition.id, set())
-        fresh = entry is None or entry.is_new(ids)  # type: ignore[arg-type]
-        if fresh and not suspects and len(ids) == given and own.isdisjoint(ids):
-            own |= ids  # type: ignore[arg-type]
+        own = flush.ids.get(partition.id, set())
+        if (entry is None or entry.is_new(ids)) and not suspects and len(ids) == given and own.isdisjoint(ids):
+            flush.ids[partition.id] = own | ids if own else ids
             return part
+        flush.ids[partition.id] = own
         since = datetime.now(UTC) - partition.queue.dedup_window
         left_out: set[int] = set()
         for index, id in enumerate(part.ids):
