@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self, TextIO
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -19,7 +20,8 @@ from queenmq.errors import ConfigurationError
 
 PREFIX = "QUEEN_"
 TEST_PREFIX = "QUEEN_TEST_"  # belongs to the test suite, never to a server
-SECRETS = frozenset({"dsn", "encryption_keys"})
+SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys"})
+KEY_SOURCES = ("auth_secret", "auth_public_key_file", "auth_jwks_file", "auth_jwks_url")  # of tokens; one at most
 
 _PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\bpassword\s*=\s*)('[^']*'|[^&\s]*)")
 
@@ -77,6 +79,45 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stop_seconds_max: Annotated[
         float, Meta(ge=0, le=3600, description="longest that a stopping server waits for requests in flight")
     ] = 30
+
+    # -- authentication and TLS
+    auth_secret: Annotated[
+        Annotated[str, Meta(min_length=32)] | None,
+        Meta(description="shared secret of tokens signed with HS256, 32 characters or more"),
+    ] = None
+    auth_public_key_file: Annotated[
+        Path | None, Meta(description="PEM file with the public key of tokens signed with RS256, ES256 or EdDSA")
+    ] = None
+    auth_jwks_file: Annotated[Path | None, Meta(description="JSON file with a set of public keys (JWKS)")] = None
+    auth_jwks_url: Annotated[str | None, Meta(description="http or https address of a set of public keys (JWKS)")] = (
+        None
+    )
+    auth_jwks_interval_seconds: Annotated[
+        float, Meta(ge=0, le=3600, description="shortest pause between two requests for keys, whatever tokens name")
+    ] = 10
+    auth_jwks_refresh_seconds: Annotated[
+        float, Meta(ge=1, le=86_400, description="age at which fetched keys are fetched again, so that old ones end")
+    ] = 300
+    auth_audience: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="audience (`aud`) a token must be for; without it, tokens for none"),
+    ] = None
+    auth_issuer: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="issuer (`iss`) a token must come from; without it, any"),
+    ] = None
+    auth_leeway_seconds: Annotated[
+        float, Meta(ge=0, le=600, description="by how much the clocks of issuer and server may differ")
+    ] = 5
+    auth_roles_claim: Annotated[
+        str, Meta(min_length=1, description="claim of a token that holds its roles: a list, or words in a string")
+    ] = "roles"
+    tls_cert: Annotated[
+        Path | None, Meta(description="PEM file with the server's certificate and what links it to its root")
+    ] = None
+    tls_key: Annotated[Path | None, Meta(description="PEM file with the certificate's private key, not encrypted")] = (
+        None
+    )
 
     # -- batching
     push_calls_max: Annotated[int, Meta(ge=1, le=64, description="push calls in flight at once")] = 2
@@ -149,6 +190,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.poll_interval_min_ms > self.poll_interval_max_ms:
             raise ValueError("poll_interval_min_ms is larger than poll_interval_max_ms")
         self.key_ring()
+        self._check_auth()
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: set both or none")
+
+    def _check_auth(self) -> None:
+        given = [name for name in KEY_SOURCES if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are set: tokens are checked with one of them")
+        if not given and (self.auth_audience or self.auth_issuer):
+            raise ValueError(f"auth_audience and auth_issuer need one of {', '.join(KEY_SOURCES)}")
+        if self.auth_jwks_url is not None:
+            parts = urlsplit(self.auth_jwks_url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+                raise ValueError("auth_jwks_url is an http or https address without a user")
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={self._shown(name)!r}" for name in self.__struct_fields__)

@@ -25,6 +25,7 @@ QueenError
 │   ├── NoSuchRoute                 404
 │   ├── MethodNotAllowed            405
 │   ├── Unauthorized                401
+│   │   └── InvalidToken            401
 │   ├── Forbidden                   403
 │   ├── SchemaTooNew         QN409  500
 │   └── ConfigurationError          500
@@ -286,6 +287,15 @@ class Unauthorized(Refused):
     code = "UNAUTHORIZED"
     http_status = 401
     hint = "Send a token this server accepts: Authorization: Bearer <token>."
+    challenge: ClassVar[str] = 'Bearer realm="queen"'
+
+
+class InvalidToken(Unauthorized):
+    """The request carries a token that is not valid here and now."""
+
+    code = "INVALID_TOKEN"
+    hint = "Get a new token from its issuer; compare its claims with what docs/server.md asks for."
+    challenge = 'Bearer realm="queen", error="invalid_token"'
 
 
 class Forbidden(Refused):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
+from queenmq.broker.auth import configured_authenticator
 from queenmq.broker.deliveries import Deliveries
 from queenmq.broker.http import Request, Response, failure
 from queenmq.broker.routes import ack, pop, push, transaction
@@ -43,7 +44,7 @@ ROUTES: Sequence[Route] = (
         "POST",
         "/api/v1/transaction",
         transaction.transaction,
-        "consumer",
+        "producer or consumer",
         takes=transaction.TransactionBody,
         gives=transaction.TransactionAnswer,
     ),
@@ -65,6 +66,7 @@ class Application:
     def __init__(self, broker: Broker, routes: Sequence[Route] = ROUTES) -> None:
         self.broker = broker
         self.router = Router(routes)
+        self._authenticator = configured_authenticator(broker.settings)
         self._body_bytes_max = broker.settings.body_bytes_max
         self._body_seconds_max = broker.settings.body_timeout_ms / 1000
         self._in_flight = 0
@@ -95,6 +97,8 @@ class Application:
     async def _respond(self, request: Request) -> Response:
         try:
             route = self.router.find(request)
+            if self._authenticator is not None and route.role is not None:
+                await self._authenticator.admit(request, route.role)
             return await route.handler(self.broker, request)
         except QueenError as error:
             return failure(error)

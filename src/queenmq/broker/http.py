@@ -9,10 +9,20 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
-from queenmq.errors import BodyTimeout, BodyTooLarge, InvalidArgument, InvalidJson, InvalidTimestamp, QueenError
+from queenmq.errors import (
+    BodyTimeout,
+    BodyTooLarge,
+    InvalidArgument,
+    InvalidJson,
+    InvalidTimestamp,
+    QueenError,
+    Unauthorized,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from queenmq.broker.routing import Role
 
 T = TypeVar("T")
 
@@ -43,6 +53,8 @@ def failure(error: QueenError, **facts: object) -> Response:
     headers = [JSON]
     if error.http_status in (429, 503):
         headers.append(("retry-after", "1"))
+    if isinstance(error, Unauthorized):
+        headers.append(("www-authenticate", error.challenge))
     body = {"error": error.message, "code": error.code, "hint": error.hint, **facts}
     return Response(error.http_status, encode(body), tuple(headers))
 
@@ -51,7 +63,7 @@ class Request:
     """One request: where it goes, what it asks, and who asks."""
 
     __slots__ = ("_body_bytes_max", "_body_seconds_max", "_protocol", "_query", "headers", "method", "path",
-                 "path_parameters", "phases", "producer", "query_string", "started")  # fmt: skip
+                 "path_parameters", "phases", "producer", "query_string", "roles", "started")  # fmt: skip
 
     def __init__(self, scope: Any, protocol: Any, body_bytes_max: int, body_seconds_max: float) -> None:
         self.method: str = scope.method
@@ -60,6 +72,7 @@ class Request:
         self.headers: Mapping[str, str] = scope.headers
         self.path_parameters: dict[str, str] = {}
         self.producer: str | None = None  # who pushes, as authentication knows it
+        self.roles: frozenset[Role] | None = None  # what the token allows; None where nobody is asked for one
         self.phases: dict[str, float] = {}  # seconds, for the log of slow calls
         self.started = perf_counter()
         self._protocol = protocol

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Broker", Request], Awaitable[Response]]
 Role = Literal["read-only", "producer", "consumer", "admin"]
+Need = Role | Literal["producer or consumer"]  # of a route; `auth` has which roles are enough for it
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
@@ -32,7 +33,7 @@ class Route(Struct, frozen=True):
     method: str
     pattern: str
     handler: Handler
-    role: Role | None
+    role: Need | None
     takes: Any = None
     gives: Any = None
     query: dict[str, str] = {}

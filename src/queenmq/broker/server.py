@@ -10,12 +10,14 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import msgspec
 
+from queenmq.broker.keys import configured_keys
 from queenmq.broker.worker import READY
 from queenmq.config import Settings, masked
 from queenmq.engine.embedded import EmbeddedPostgres
@@ -39,6 +41,7 @@ class Server:
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         check_protection(self._settings)
+        check_certificate(self._settings)
         port = free_port(self._settings.host, self._settings.port)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -71,7 +74,8 @@ class Server:
             await asyncio.to_thread(postgres.stop)
 
     def _greet(self, port: int) -> None:
-        url = f"http://{_in_url(self._settings.host)}:{port}"
+        scheme = "http" if self._settings.tls_cert is None else "https"
+        url = f"{scheme}://{_in_url(self._settings.host)}:{port}"
         self._say(f"Queen listens at {url}")
         if self._settings.dsn is None:
             self._say(f"  data       {self._settings.data_dir} (a private PostgreSQL)")
@@ -135,11 +139,33 @@ class Server:
 
 def check_protection(settings: Settings) -> None:
     """Refuse to serve strangers without asking who they are, unless told so."""
-    if not is_loopback(settings.host) and not settings.allow_unprotected:
+    asks_for_tokens = configured_keys(settings) is not None
+    if not asks_for_tokens and not is_loopback(settings.host) and not settings.allow_unprotected:
         raise ConfigurationError(
-            f"without authentication the server listens on loopback only, not on {settings.host}: "
-            "set QUEEN_ALLOW_UNPROTECTED=true if that is what you want"
+            f"without authentication the server listens on loopback only, not on {settings.host}: set one of "
+            "QUEEN_AUTH_SECRET, QUEEN_AUTH_PUBLIC_KEY_FILE, QUEEN_AUTH_JWKS_FILE and QUEEN_AUTH_JWKS_URL, "
+            "or QUEEN_ALLOW_UNPROTECTED=true if everybody may do everything"
         )
+
+
+def check_certificate(settings: Settings) -> None:
+    """Refuse a certificate and a key that nobody could be served with."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+    for name, path in (("TLS_CERT", settings.tls_cert), ("TLS_KEY", settings.tls_key)):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"QUEEN_{name}: cannot read {path}: {error.strerror}") from None
+    try:
+        # An encrypted key would ask for its password at the terminal; an empty one does not fit.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise ConfigurationError(
+            f"QUEEN_TLS_CERT and QUEEN_TLS_KEY: {settings.tls_cert} and {settings.tls_key} are not a certificate and "
+            f"its private key, not encrypted, in PEM ({reason.replace('_', ' ').lower()})"
+        ) from None
 
 
 def is_loopback(host: str) -> bool:

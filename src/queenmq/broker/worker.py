@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from granian.constants import HTTPModes, Interfaces
+from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
@@ -56,6 +56,9 @@ class Worker:
                 websockets=False,
                 backlog=1024,
                 backpressure=self._settings.connections_max,
+                ssl_cert=self._settings.tls_cert,
+                ssl_key=self._settings.tls_key,
+                ssl_protocol_min=SSLProtocols.tls12,
                 log_enabled=False,
             )
             serving = asyncio.create_task(server.serve())

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from queenmq.broker import wire
+from queenmq.broker.auth import require
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routes import ack, push
 from queenmq.errors import InvalidArgument, LeaseGone, NotInLease, Refused, TooManyItems
@@ -73,6 +74,10 @@ async def transaction(broker: "Broker", request: Request) -> Response:
         if isinstance(each, PushOperation)
         for item in each.items
     ]
+    if acks:
+        require(request, "consumer")
+    if items:
+        require(request, "producer")
     if len(acks) + len(items) > broker.settings.push_items_max:
         raise TooManyItems(f"a transaction has at most {broker.settings.push_items_max} acks and messages")
     required = [wire.uuid(lease, "a required lease") for lease in body.required_leases]
