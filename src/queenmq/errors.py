@@ -17,6 +17,7 @@ QueenError
 │   ├── GroupNotFound        QN407  404
 │   ├── NotInLease           QN411  409
 │   ├── LeaseGone            QN410  410
+│   ├── NotPending           QN412  409
 │   ├── QueueFull            QN429  429
 │   ├── InvalidJson                 400
 │   ├── BodyTooLarge                413
@@ -199,6 +200,15 @@ class LeaseGone(Refused):
     sqlstate = "QN410"
     http_status = 410
     hint = "Drop the work and pop again; renew leases in time or ask for longer ones."
+
+
+class NotPending(Refused):
+    """Nobody waits for this message in the way that the call supposes."""
+
+    code = "NOT_PENDING"
+    sqlstate = "QN412"
+    http_status = 409
+    hint = "Look at the message's status for the group that is meant."
 
 
 class QueueFull(Refused):

@@ -38,6 +38,7 @@
 \ir functions/wake_groups.sql
 \ir functions/push_segments.sql
 \ir functions/find_flush.sql
+\ir functions/push_spooled.sql
 
 -- Pop.
 \ir functions/pop_targets.sql
@@ -69,17 +70,36 @@
 \ir functions/message_status.sql
 \ir functions/list_messages.sql
 \ir functions/get_message.sql
+\ir functions/find_message.sql
 \ir functions/read_messages.sql
 \ir functions/trace.sql
+\ir functions/read_ranges.sql
+\ir functions/safe_time.sql
+\ir functions/changed_partitions.sql
 \ir functions/pop.sql
 \ir functions/ack.sql
+
+-- Events about messages.
+\ir functions/record_event.sql
+\ir functions/list_message_events.sql
+\ir functions/list_named_events.sql
+\ir functions/list_event_names.sql
 
 -- Dead letters.
 \ir functions/list_dead_letters.sql
 \ir functions/redrive_dead_letters.sql
+\ir functions/count_dead_letters.sql
 \ir functions/purge_dead_letters.sql
+\ir functions/retry_message.sql
+
+-- Groups to look at.
+\ir functions/list_groups.sql
+\ir functions/describe_group.sql
 
 -- Moving and removing.
+\ir functions/pass_over.sql
+\ir functions/dead_letter_message.sql
+\ir functions/delete_message.sql
 \ir functions/seek_group.sql
 \ir functions/set_subscription.sql
 \ir functions/delete_group.sql
@@ -94,6 +114,12 @@
 \ir functions/take_tick.sql
 \ir functions/find_tick.sql
 \ir functions/segments_between.sql
+
+-- Totals.
+\ir views/partition_totals.sql
+\ir functions/queue_totals.sql
+\ir functions/pending_partitions.sql
+\ir functions/traffic.sql
 
 -- Upkeep.
 \ir functions/retain.sql

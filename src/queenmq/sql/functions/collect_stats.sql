@@ -8,21 +8,21 @@ language sql
 set jit = off
 as $$
     delete from queen.stats where minute < p_now - interval '30 days';
-    insert into queen.stats (minute, queue_id, partitions, pushed, stored, completed, dead_lettered, expired)
-    select date_trunc('minute', p_now), q.id, l.partitions, l.pushed, l.stored, c.completed, c.dead_lettered, c.expired
+    insert into queen.stats (minute, queue_id, partitions, pushed, stored, completed, dead_lettered, expired, pending,
+                             leased, retrying, dead_letters)
+    select date_trunc('minute', p_now), q.id, coalesce(t.partitions, 0), coalesce(t.pushed, 0), coalesce(t.stored, 0),
+           coalesce(t.completed, 0), coalesce(t.dead_lettered, 0), coalesce(t.expired, 0), coalesce(t.pending, 0),
+           coalesce(t.leased, 0), coalesce(t.retrying, 0),
+           (select count(*) from queen.dead_letters d where d.queue_id = q.id)
       from queen.queues q
-     cross join lateral (
-         select count(*) as partitions, coalesce(sum(l.next_offset), 0) as pushed,
-                coalesce(sum(l.next_offset - l.start_offset), 0) as stored
-           from queen.partition_lookup l where l.queue_id = q.id) as l
-     cross join lateral (
-         select coalesce(sum(c.completed), 0) as completed, coalesce(sum(c.dead_lettered), 0) as dead_lettered,
-                coalesce(sum(c.expired), 0) as expired
-           from queen.partition_lookup l
-           join queen.partition_consumers c on c.partition_id = l.partition_id
-          where l.queue_id = q.id) as c
+      left join (select p.queue_id, count(*) as partitions, sum(p.pushed) as pushed, sum(p.stored) as stored,
+                        sum(p.completed) as completed, sum(p.dead_lettered) as dead_lettered, sum(p.expired) as expired,
+                        sum(p.pending) as pending, sum(p.leased) as leased, sum(p.retrying) as retrying
+                   from queen.partition_totals p group by p.queue_id) as t on t.queue_id = q.id
     on conflict (queue_id, minute) do update
        set partitions = excluded.partitions, pushed = excluded.pushed, stored = excluded.stored,
-           completed = excluded.completed, dead_lettered = excluded.dead_lettered, expired = excluded.expired;
+           completed = excluded.completed, dead_lettered = excluded.dead_lettered, expired = excluded.expired,
+           pending = excluded.pending, leased = excluded.leased, retrying = excluded.retrying,
+           dead_letters = excluded.dead_letters;
 $$;
 comment on function queen.collect_stats is 'Record the totals of every queue for the current minute.';

@@ -1,9 +1,9 @@
 -- queen.list_dead_letters: what groups gave up on, newest first, page by page.
 --
--- The next page: p_before_id is the id of the last row of this one. p_from and p_to limit the moment
--- of failure, [from, to).
+-- The next page: p_before_id is the id of the last row of this one; or p_skip rows are passed over, which
+-- costs as much as reading them. p_from and p_to limit the moment of failure, [from, to).
 --
--- Raises:  QN400 bad limit, QN404 no such queue.
+-- Raises:  QN400 bad limit or skip, QN404 no such queue.
 create function queen.list_dead_letters(
     p_queue      text        default null,
     p_group      text        default null,
@@ -11,7 +11,8 @@ create function queen.list_dead_letters(
     p_from       timestamptz default null,
     p_to         timestamptz default null,
     p_before_id  bigint      default null,
-    p_limit      int         default 100
+    p_limit      int         default 100,
+    p_skip       int         default 0
 ) returns table (
     id bigint, queue text, partition text, partition_id bigint, group_name text, "offset" bigint, message_id uuid,
     transaction_id text, trace_id uuid, created_at timestamptz, failed_at timestamptz, retry_count int, error text,
@@ -25,6 +26,9 @@ declare
     v_queue  int := case when p_queue is not null then queen.find_queue(p_queue) end;
 begin
     perform queen.check_limit(p_limit, 10000);
+    if p_skip is null or p_skip < 0 then
+        raise exception 'cannot skip % dead letters', coalesce(p_skip::text, 'null') using errcode = 'QN400';
+    end if;
     return query
     select d.id, q.name, p.name, d.partition_id, d.group_name, d."offset", m.id, coalesce(d.transaction_id, m.id::text),
            d.trace_id, d.created_at, d.failed_at, d.retry_count, d.error, d.producer, d.encrypted,
@@ -39,6 +43,6 @@ begin
        and (p_from is null or d.failed_at >= p_from)
        and (p_to is null or d.failed_at < p_to)
        and (p_before_id is null or d.id < p_before_id)
-     order by d.id desc limit p_limit;
+     order by d.id desc limit p_limit offset p_skip;
 end $$;
 comment on function queen.list_dead_letters is 'Dead letters, newest first.';

@@ -9,14 +9,16 @@
 -- or the group is gone, it is pushed as a new message at the end of its partition: every group gets
 -- it. It keeps its trace id and producer and gets no transaction id, since its own could be refused
 -- as a duplicate. Either way the dead letter is gone when this commits. With no filter: all of them.
+-- p_limit: no more than that many, the oldest first.
 --
 -- Locks:   lookup rows, in partition_id order; queue_depths rows; consumer rows.
--- Raises:  QN404 no such queue, QN429 no room for a message that must be pushed anew.
+-- Raises:  QN400 bad limit, QN404 no such queue, QN429 no room for a message that must be pushed anew.
 -- Returns: how many dead letters were redriven.
 create function queen.redrive_dead_letters(
     p_ids    bigint[]    default null,
     p_queue  text        default null,
     p_group  text        default null,
+    p_limit  int         default null,
     p_now    timestamptz default clock_timestamp()
 ) returns int
 language plpgsql
@@ -29,9 +31,13 @@ declare
     v_anew     jsonb;
     v_count    int;
 begin
+    if p_limit < 1 then
+        raise exception 'the limit is %; it must be 1 or more', p_limit using errcode = 'QN400';
+    end if;
     v_letters := array(select id from queen.dead_letters
                         where (p_ids is null or id = any (p_ids)) and (v_queue is null or queue_id = v_queue)
-                          and (p_group is null or group_name = p_group));
+                          and (p_group is null or group_name = p_group)
+                        order by id limit p_limit);
     v_ids := array(select distinct partition_id from queen.dead_letters where id = any (v_letters));
     perform 1 from queen.partition_lookup where partition_id = any (v_ids) order by partition_id for no key update;
     perform queen.forget_depth(array(select distinct queue_id from queen.dead_letters where id = any (v_letters)));

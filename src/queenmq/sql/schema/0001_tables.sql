@@ -39,16 +39,20 @@ create table queen.partitions (
 );
 comment on table queen.partitions is 'A partition''s identity; it never changes.';
 
+-- An index on last_message_at would change with every push. In slots of ten minutes it changes once per slot,
+-- and the pushes in between stay updates within their page.
 create table queen.partition_lookup (
-    partition_id     bigint primary key,
-    queue_id         int not null,
-    start_offset     bigint not null default 0,
-    next_offset      bigint not null default 0,
-    last_message_at  timestamptz,
+    partition_id       bigint primary key,
+    queue_id           int not null,
+    start_offset       bigint not null default 0,
+    next_offset        bigint not null default 0,
+    last_message_at    timestamptz,
+    last_message_slot  timestamptz generated always as (date_bin('10 minutes', last_message_at, 'epoch')) stored,
     check (0 <= start_offset and start_offset <= next_offset)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
 create index partition_lookup_queue on queen.partition_lookup (queue_id, partition_id);
+create index partition_lookup_written on queen.partition_lookup (queue_id, last_message_slot, partition_id);
 comment on table queen.partition_lookup is
     'A partition''s ends: the oldest message kept and the next offset. Its row lock is the partition''s write lock.';
 
@@ -153,6 +157,27 @@ create table queen.message_traces (
 create index message_traces_partition on queen.message_traces (partition_id, "offset");
 comment on table queen.message_traces is 'Where the messages of a trace are; only messages that were given a trace id.';
 
+create table queen.trace_events (
+    id              bigint generated always as identity primary key,
+    partition_id    bigint not null,
+    "offset"        bigint not null,
+    transaction_id  text not null,
+    group_name      text not null,
+    event_type      text not null,
+    created_at      timestamptz not null,
+    data            json not null
+);
+create index trace_events_message on queen.trace_events (partition_id, "offset");
+comment on table queen.trace_events is 'What consumers noted about messages; gone when the message is gone.';
+
+create table queen.trace_event_names (
+    name      text not null,
+    event_id  bigint not null references queen.trace_events on delete cascade,
+    primary key (name, event_id)
+);
+create index trace_event_names_event on queen.trace_event_names (event_id);
+comment on table queen.trace_event_names is 'The names under which an event can be found.';
+
 create table queen.dead_letters (
     id              bigint generated always as identity primary key,
     queue_id        int not null,
@@ -233,14 +258,32 @@ create table queen.stats (
     completed      bigint not null,
     dead_lettered  bigint not null,
     expired        bigint not null,
+    pending        bigint not null,
+    leased         bigint not null,
+    retrying       bigint not null,
+    dead_letters   bigint not null,
     primary key (queue_id, minute)
 );
-comment on table queen.stats is 'Totals of each queue, minute by minute; differences of rows are rates.';
+comment on table queen.stats is
+    'Totals of each queue, minute by minute. Differences of pushed, completed, dead_lettered and expired are rates; '
+    'the others are what was there.';
+
+-- A server keeps pushes in files while it cannot, or should not, store them. The row of such a file
+-- changes in the transaction that stores its messages, and is deleted after the file.
+create table queen.spool_positions (
+    segment_id  uuid primary key,
+    position    bigint not null check (position >= 0)
+) with (fillfactor = 50);
+comment on table queen.spool_positions is 'How many messages of a server''s spool file are stored.';
 
 create table queen.system_state (
     singleton          boolean primary key default true check (singleton),
     epoch              smallint not null default 1,
-    system_identifier  bigint not null
+    system_identifier  bigint not null,
+    id                 uuid not null default gen_random_uuid(),
+    push_paused        boolean not null default false,
+    pop_paused         boolean not null default false
 );
 insert into queen.system_state (system_identifier) select system_identifier from pg_control_system();
-comment on table queen.system_state is 'Which cluster the transaction ids belong to.';
+comment on table queen.system_state is
+    'Which cluster the transaction ids belong to, which installation of Queen this is, and whether it is in maintenance.';
