@@ -90,6 +90,10 @@ as $$
       from queen.message_traces t left join logs l on l.partition_id = t.partition_id
      where l.partition_id is null or t."offset" < l.start_offset or t."offset" >= l.next_offset
     union all
+    select 'event without message', l.queue, l.partition, format('event %s, offset %s', e.id, e."offset")
+      from queen.trace_events e left join logs l on l.partition_id = e.partition_id
+     where l.partition_id is null or e."offset" < l.start_offset or e."offset" >= l.next_offset
+    union all
     select 'dead letter without partition', l.queue, l.partition, format('dead letter %s', d.id)
       from queen.dead_letters d left join logs l on l.partition_id = d.partition_id and l.queue_id = d.queue_id
      where l.partition_id is null

@@ -20,6 +20,7 @@ begin
     perform 1 from queen.partition_consumers where partition_id = any (v_ids) order by partition_id, group_id for update;
     delete from queen.segments where partition_id = any (v_ids);
     delete from queen.message_traces where partition_id = any (v_ids);
+    delete from queen.trace_events where partition_id = any (v_ids);
     update queen.partition_lookup set start_offset = next_offset
      where partition_id = any (v_ids) and start_offset < next_offset;
     perform queen.skip_deleted(v_ids, p_now);

@@ -12,6 +12,7 @@ begin
     delete from queen.partition_consumers where partition_id = any (p_partition_ids);
     delete from queen.segments where partition_id = any (p_partition_ids);
     delete from queen.message_traces where partition_id = any (p_partition_ids);
+    delete from queen.trace_events where partition_id = any (p_partition_ids);
     delete from queen.dead_letters where partition_id = any (p_partition_ids);
     delete from queen.partition_lookup where partition_id = any (p_partition_ids);
     delete from queen.partitions where id = any (p_partition_ids);

@@ -105,6 +105,9 @@ begin
     ), untraced as (
         delete from queen.message_traces t using unnest(v_ids, v_starts) as n (id, start_offset)
          where t.partition_id = n.id and t."offset" < n.start_offset
+    ), unnoted as (
+        delete from queen.trace_events e using unnest(v_ids, v_starts) as n (id, start_offset)
+         where e.partition_id = n.id and e."offset" < n.start_offset
     ), moved as (
         update queen.partition_lookup l set start_offset = n.start_offset
           from unnest(v_ids, v_starts) as n (id, start_offset) where l.partition_id = n.id
