@@ -78,6 +78,15 @@ class Pushed(Struct, frozen=True, gc=False):
         return self.given_transaction_id or str(self.id)
 
 
+class FlushMark(Struct, frozen=True):
+    """How to find out, later, whether a push was stored whose answer was lost."""
+
+    flush_id: UUID
+    backend: int  # the process that worked on it
+    partition_ids: list[int]
+    froms: list[int]  # offsets from which on it must lie
+
+
 class PopRequest(Struct, frozen=True, kw_only=True):
     """What a consumer asks for: a partition, a queue, or any queue of a namespace and/or task."""
 
@@ -253,6 +262,57 @@ class TraceStep(Struct, frozen=True, kw_only=True):
     seconds_since_start: float
     encrypted: bool
     payload: bytes
+
+
+class TraceEvent(Struct, frozen=True, kw_only=True):
+    """What a consumer noted about a message."""
+
+    id: int
+    queue: str
+    partition: str
+    partition_id: int
+    transaction_id: str
+    group_name: str
+    event_type: str
+    created_at: datetime
+    names: list[str]
+    data: Raw
+
+
+class EventName(Struct, frozen=True, kw_only=True):
+    """A name under which events can be found."""
+
+    name: str
+    events: int
+    messages: int
+    last_at: datetime
+
+
+class GroupLine(Struct, frozen=True, kw_only=True):
+    """A group on a queue: how far it is behind, and what it subscribed to."""
+
+    group_name: str
+    queue: str
+    members: int
+    messages: int
+    seconds: float
+    partitions_with_lag: int
+    state: str
+    mode: str
+    since: datetime | None
+    subscribed_at: datetime
+
+
+class GroupPlace(Struct, frozen=True, kw_only=True):
+    """Where a group stands in a partition; `lease_id` while somebody holds it."""
+
+    queue: str
+    partition: str
+    messages: int
+    seconds: float
+    lease_id: UUID | None
+    last_served_at: datetime | None
+    completed: int
 
 
 class Located(Struct, frozen=True, kw_only=True):

@@ -16,11 +16,15 @@ from queenmq.model import (
     QUEUE_MODE,
     DeadLetter,
     Depth,
+    EventName,
     Finding,
+    GroupLine,
+    GroupPlace,
     LedgerLine,
     Located,
     QueueSettings,
     StoredMessage,
+    TraceEvent,
     TraceStep,
 )
 
@@ -85,9 +89,21 @@ class Administration:
         """Forget a group's places, on one queue or on all; answers on how many queues it had been."""
         return int(await self._database.value("select queen.delete_group($1, $2, $3)", group, queue, with_subscription))
 
-    async def set_subscription(self, group: str, queue: str, since: datetime) -> None:
-        """Move the moment from which a group reads partitions that it has not reached."""
-        await self._database.value("select queen.set_subscription($1, $2, $3)", group, queue, _aware(since))
+    async def list_groups(self, lag_seconds_min: float = 0.0) -> list[GroupLine]:
+        """Every group on every queue; only those that are this far behind."""
+        rows = await self._database.rows("select * from queen.list_groups($1)", lag_seconds_min)
+        return [_struct(GroupLine, row) for row in rows]
+
+    async def describe_group(self, group: str, limit: int = 1000) -> list[GroupPlace]:
+        """Where a group stands in the partitions of each queue, furthest behind first."""
+        rows = await self._database.rows("select * from queen.describe_group($1, $2)", group, limit)
+        return [_struct(GroupPlace, row) for row in rows]
+
+    async def set_subscription(self, group: str, queue: str | None, since: datetime) -> int:
+        """Move the moment from which a group reads partitions that it has not reached, on one queue or on all."""
+        return int(
+            await self._database.value("select queen.set_subscription($1, $2, $3)", group, queue, _aware(since))
+        )
 
     async def seek_group(
         self,
@@ -163,6 +179,44 @@ class Administration:
             self._readable(TraceStep, row)
             for row in await self._database.rows("select * from queen.trace($1)", trace_id)
         ]
+
+    # -- events about messages
+
+    async def record_event(
+        self, partition_id: int, transaction_id: str, event_type: str, data: str, group: str, names: Sequence[str]
+    ) -> int:
+        """Note that something happened to a message; answers the event's id."""
+        return int(
+            await self._database.value(
+                "select queen.record_event($1, $2, $3, $4, $5, $6)",
+                partition_id,
+                transaction_id,
+                event_type,
+                data,
+                group,
+                names,
+                repeatable=False,
+            )
+        )
+
+    async def list_message_events(self, partition_id: int, transaction_id: str, limit: int = 1000) -> list[TraceEvent]:
+        """What was noted about a message, oldest first."""
+        rows = await self._database.rows(
+            "select * from queen.list_message_events($1, $2, $3)", partition_id, transaction_id, limit
+        )
+        return [_event(row) for row in rows]
+
+    async def list_named_events(self, name: str, limit: int = 100, offset: int = 0) -> tuple[list[TraceEvent], int]:
+        """What was noted under a name, newest first, and how much there is in all."""
+        rows = await self._database.rows("select * from queen.list_named_events($1, $2, $3)", name, limit, offset)
+        total = await self._database.value("select count(*) from queen.trace_event_names where name = $1", name)
+        return [_event(row) for row in rows], total
+
+    async def list_event_names(self, limit: int = 100, offset: int = 0) -> tuple[list[EventName], int]:
+        """The names that were used last, and how many there are in all."""
+        rows = await self._database.rows("select * from queen.list_event_names($1, $2)", limit, offset)
+        total = await self._database.value("select count(distinct name) from queen.trace_event_names")
+        return [_struct(EventName, row) for row in rows], total
 
     # -- dead letters
 
@@ -244,6 +298,10 @@ def _struct(kind: type[T], row: Mapping[str, Any]) -> T:
     """The columns that a struct has a field for."""
     names = kind.__struct_fields__  # type: ignore[attr-defined]
     return kind(**{name: row[name] for name in names if name in row.keys()})  # noqa: SIM118 (a Record iterates over values)
+
+
+def _event(row: Any) -> TraceEvent:
+    return _struct(TraceEvent, {**dict(row), "data": msgspec.Raw(row["data"].encode())})
 
 
 def _aware(moment: datetime | None) -> datetime | None:

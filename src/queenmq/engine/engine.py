@@ -18,7 +18,9 @@ from queenmq.engine.database import Database
 from queenmq.engine.migrate import migrate
 from queenmq.engine.pop import Popped, Popper
 from queenmq.engine.push import Pusher
-from queenmq.engine.segments import SegmentCache
+from queenmq.engine.reading import Reader
+from queenmq.engine.segments import SegmentCache, SegmentReader
+from queenmq.engine.spooled import Spooled
 from queenmq.engine.transaction import Transactor
 from queenmq.engine.upkeep import Leader
 from queenmq.engine.waiting import Bell, Waiting
@@ -51,9 +53,12 @@ class Engine:
         self._bell = Bell(self.database, settings, self.waiting)
         self.admin = Administration(self.database, cipher, self._bell)
         self.pusher = Pusher(self.database, settings, cipher, self.segments, self._bell)
-        self.popper = Popper(self.database, settings, cipher, self.segments, self._bell)
+        stored = SegmentReader(self.database, cipher, self.segments)
+        self.reader = Reader(self.database, stored)
+        self.popper = Popper(self.database, settings, stored, self._bell)
         self.acker = Acker(self.database, settings, self._bell)
         self._transactor = Transactor(self.database, self.pusher, self._bell)
+        self.spooled = Spooled(self.database, self.pusher, self._bell)
         self.leader = Leader(self.database, settings, self._bell)
         self._background: list[asyncio.Task[None]] = []
         self._closing = False
@@ -112,19 +117,20 @@ class Engine:
             raise InvalidArgument(f"a poll waits between 0 and {WAIT_SECONDS_MAX:.0f} seconds")
         self.popper.check(request)
         if not wait_seconds:
-            return await self.popper.pop(request)
+            return NOTHING if self.waiting.paused else await self.popper.pop(request)
         return await self._poll(request, monotonic() + wait_seconds)
 
     async def _poll(self, request: PopRequest, deadline: float) -> Popped:
         with self.waiting.poll(request.kind) as kind:
-            while True:
+            while await self.waiting.unpaused(deadline):
                 rings = kind.rings
                 popped = await self.popper.pop(request)
                 if popped.messages:
                     self.waiting.leased(kind)
                     return popped
                 if not await self.waiting.park(kind, rings, deadline):
-                    return NOTHING
+                    break
+        return NOTHING
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """Say what became of leased messages; every ack gets its own answer, in order."""

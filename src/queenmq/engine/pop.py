@@ -16,10 +16,9 @@ from msgspec import Struct
 
 from queenmq.config import Settings
 from queenmq.engine.batching import Batcher
-from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.partitions import check_name
-from queenmq.engine.segments import Segment, SegmentCache
+from queenmq.engine.segments import Range, Segment, SegmentReader
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidTimestamp, QueenError
 from queenmq.model import QUEUE_MODE, Lease, Message, PopKind, PopRequest
@@ -35,9 +34,6 @@ POP = """
 select * from queen.pop_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, p_lookback => $14)
 """
 RELEASE = "select queen.release_lease($1)"
-FETCH = "select * from queen.fetch_segments($1, $2, $3)"
-
-Range = tuple[int, int, int]  # partition id, from, to
 
 
 class Popped(Struct, frozen=True):
@@ -60,11 +56,10 @@ class ReadySince:
 class Popper:
     """Leases partitions for consumers and brings their messages."""
 
-    def __init__(self, database: Database, settings: Settings, cipher: Cipher, cache: SegmentCache, bell: Bell) -> None:
+    def __init__(self, database: Database, settings: Settings, segments: SegmentReader, bell: Bell) -> None:
         self._database = database
         self._settings = settings
-        self._cipher = cipher
-        self._cache = cache
+        self._segments = segments
         self._bell = bell
         self._ready: dict[PopKind, ReadySince] = {}
         self._lookback = timedelta(milliseconds=2 * settings.poll_interval_max_ms)
@@ -135,7 +130,7 @@ class Popper:
         lease_ids = [uuid4() for _ in requests]
         rows = await self._claim(requests, lease_ids)
         try:
-            segments = await self._segments([_range(row) for row in rows])
+            segments = await self._segments.read([_range(row) for row in rows])
         except QueenError:
             await self._release(lease_ids, {row["queue_name"] for row in rows})
             raise
@@ -232,42 +227,9 @@ class Popper:
         if known is not None:
             known.since = since
 
-    async def _segments(self, ranges: list[Range]) -> dict[Range, Sequence[Segment] | EncryptionRequired]:
-        """The segments behind the ranges; what is not in memory comes in one call."""
-        found: dict[Range, Sequence[Segment] | EncryptionRequired] = {}
-        missing: list[Range] = []
-        for each in ranges:
-            segments = self._cache.covering(*each)
-            if segments is None:
-                missing.append(each)
-            else:
-                found[each] = segments
-        if missing:
-            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)))
-            fetched: dict[int, list[Segment]] = {}
-            unreadable: list[tuple[Range, EncryptionRequired]] = []
-            for row in rows:
-                partition_id, first = row["partition_id"], row["first_offset"]
-                try:
-                    segment = Segment.of_row(row, self._cipher)
-                except EncryptionRequired as error:
-                    unreadable.append(((partition_id, first, first + row["message_count"]), error))
-                    continue
-                fetched.setdefault(partition_id, []).append(segment)
-            self._cache.put(segment for segments in fetched.values() for segment in segments)
-            for each in missing:
-                found[each] = next(
-                    (error for unread, error in unreadable if _overlap(each, unread)), fetched.get(each[0], ())
-                )
-        return found
-
 
 def _range(row: Any) -> Range:
     return row["partition_id"], row["from_offset"], row["to_offset"]
-
-
-def _overlap(one: Range, other: Range) -> bool:
-    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
 def _explained(error: EncryptionRequired, row: Any) -> EncryptionRequired:

@@ -16,10 +16,16 @@ import msgspec
 from msgspec import Raw, Struct
 
 from queenmq.engine.crypto import Cipher
+from queenmq.engine.database import Database
+from queenmq.errors import EncryptionRequired
 
 _payloads = msgspec.json.Decoder(list[Raw])
 _texts = msgspec.json.Decoder(list[str | None])
 _uuids = msgspec.json.Decoder(list[UUID | None])
+
+FETCH = "select * from queen.fetch_segments($1, $2, $3)"
+
+Range = tuple[int, int, int]  # partition id, from, to
 
 OVERHEAD_BYTES = 200  # of a segment
 MESSAGE_OVERHEAD_BYTES = 100  # of a message in it
@@ -123,6 +129,48 @@ class SegmentCache:
         del starts[bisect_left(starts, first_offset)]
         if not starts:
             del self._starts[partition_id]
+
+
+class SegmentReader:
+    """The segments behind ranges of offsets, from memory or from the database."""
+
+    def __init__(self, database: Database, cipher: Cipher, cache: SegmentCache) -> None:
+        self._database = database
+        self._cipher = cipher
+        self._cache = cache
+
+    async def read(self, ranges: list[Range]) -> dict[Range, Sequence[Segment] | EncryptionRequired]:
+        """The segments behind the ranges; what is not in memory comes in one call."""
+        found: dict[Range, Sequence[Segment] | EncryptionRequired] = {}
+        missing: list[Range] = []
+        for each in ranges:
+            segments = self._cache.covering(*each)
+            if segments is None:
+                missing.append(each)
+            else:
+                found[each] = segments
+        if missing:
+            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)))
+            fetched: dict[int, list[Segment]] = {}
+            unreadable: list[tuple[Range, EncryptionRequired]] = []
+            for row in rows:
+                partition_id, first = row["partition_id"], row["first_offset"]
+                try:
+                    segment = Segment.of_row(row, self._cipher)
+                except EncryptionRequired as error:
+                    unreadable.append(((partition_id, first, first + row["message_count"]), error))
+                    continue
+                fetched.setdefault(partition_id, []).append(segment)
+            self._cache.put(segment for segments in fetched.values() for segment in segments)
+            for each in missing:
+                found[each] = next(
+                    (error for unread, error in unreadable if _overlap(each, unread)), fetched.get(each[0], ())
+                )
+        return found
+
+
+def _overlap(one: Range, other: Range) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
 
 
 def _cost(segment: Segment) -> int:

@@ -1,0 +1,152 @@
+"""Reads by offset: what is stored in partitions, without a lease and without a group, and which of them changed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Raw, Struct
+
+from queenmq.engine.database import Database
+from queenmq.engine.segments import Range, Segment, SegmentReader
+from queenmq.errors import EncryptionRequired, QueueNotFound
+from queenmq.model import message_id, milliseconds
+
+RANGES = "select * from queen.read_ranges($1, $2, $3, $4, $5)"
+SAFE_TIME = "select queen.safe_time()"
+CHANGED = "select * from queen.changed_partitions($1, $2, $3, $4)"
+
+OUT_OF_RANGE = "OFFSET_OUT_OF_RANGE"
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+class OffsetRead(Struct, frozen=True):
+    """What to read: a partition from an offset on, so many bytes of payload; one message comes in any case."""
+
+    queue: str
+    partition: str
+    offset: int
+    bytes_max: int
+
+
+class Record(Struct, frozen=True, gc=False):
+    """A stored message."""
+
+    offset: int
+    transaction_id: str
+    payload: Raw
+    created_at: datetime
+
+
+class Records(Struct, frozen=True, kw_only=True):
+    """The answer to one read; `error` is a code that says why there are none."""
+
+    records: Sequence[Record] = ()
+    start_offset: int = 0
+    next_offset: int = 0
+    error: str | None = None
+
+
+class ChangesAsked(Struct, frozen=True, kw_only=True):
+    """Which partitions of a queue are asked for: written at or after `since`, from `cursor` on."""
+
+    queue: str
+    since: datetime | None = None
+    cursor: str | None = None
+    limit: int = 1000
+
+
+class ChangedPartition(Struct, frozen=True, kw_only=True):
+    """A partition's ends, and when it was last written."""
+
+    partition: str
+    partition_id: int
+    start_offset: int
+    next_offset: int
+    last_message_at: datetime
+    cursor: str
+
+
+class Changes(Struct, frozen=True):
+    """What was written; before `safe_time`, nothing more will turn out to have been written."""
+
+    safe_time: datetime
+    partitions: Sequence[Sequence[ChangedPartition] | None]  # one list per question; None: there is no such queue
+
+
+class Reader:
+    """Reads partitions by offset."""
+
+    def __init__(self, database: Database, segments: SegmentReader) -> None:
+        self._database = database
+        self._segments = segments
+
+    async def read(self, reads: Sequence[OffsetRead], bytes_max: int) -> list[Records]:
+        """Messages of each read in order, about `bytes_max` together; what is wrong with one harms no other."""
+        rows = await self._database.rows(
+            RANGES,
+            [read.queue for read in reads],
+            [read.partition for read in reads],
+            [read.offset for read in reads],
+            [read.bytes_max for read in reads],
+            bytes_max,
+        )
+        ranges = [_range(read, row) for read, row in zip(reads, rows, strict=True)]
+        segments = await self._segments.read([each for each in ranges if each[1] < each[2]])
+        answers = []
+        for read, row, each in zip(reads, rows, ranges, strict=True):
+            answer = _answer(read, row, segments.get(each, ()), min(read.bytes_max, bytes_max))
+            bytes_max -= sum(_size(record.payload) for record in answer.records)
+            answers.append(answer)
+        return answers
+
+    async def changes(self, asked: Sequence[ChangesAsked]) -> Changes:
+        """Partitions that were written since a moment; the safe time is taken first, so it holds for all of them."""
+        safe_time = await self._database.value(SAFE_TIME)
+        return Changes(safe_time, [await self._changes(each) for each in asked])
+
+    async def _changes(self, asked: ChangesAsked) -> Sequence[ChangedPartition] | None:
+        try:
+            rows = await self._database.rows(CHANGED, asked.queue, asked.since, asked.cursor, asked.limit)
+        except QueueNotFound:
+            return None
+        return [ChangedPartition(**dict(row)) for row in rows]
+
+
+def _range(read: OffsetRead, row: Any) -> Range:
+    """What to load; nothing where nothing can be read."""
+    return (row["partition_id"] or 0, read.offset, row["to_offset"])
+
+
+def _answer(read: OffsetRead, row: Any, segments: Sequence[Segment] | EncryptionRequired, bytes_max: int) -> Records:
+    start, end, to = row["start_offset"], row["next_offset"], row["to_offset"]
+    if row["partition_id"] is None:
+        return Records(error=UNKNOWN)
+    if isinstance(segments, EncryptionRequired):
+        return Records(start_offset=start, next_offset=end, error=segments.code)
+    records = _records(read, to, segments, bytes_max)
+    if read.offset < to and (not records or records[0].offset > read.offset):  # deleted since we asked where it is
+        start = records[0].offset if records else to
+    if not start <= read.offset <= end:
+        return Records(start_offset=start, next_offset=end, error=OUT_OF_RANGE)
+    return Records(records=records, start_offset=start, next_offset=end)
+
+
+def _records(read: OffsetRead, to: int, segments: Sequence[Segment], bytes_max: int) -> list[Record]:
+    records: list[Record] = []
+    for segment in segments:
+        ids = segment.transaction_ids
+        for offset in range(max(read.offset, segment.first_offset), min(to, segment.end)):
+            place = offset - segment.first_offset
+            payload = segment.payloads[place]
+            bytes_max -= _size(payload)
+            if records and bytes_max < 0:
+                return records
+            name = ids[place] if ids else None
+            if name is None:
+                name = str(message_id(milliseconds(segment.created_at), segment.partition_id, offset))
+            records.append(Record(offset, name, payload, segment.created_at))
+    return records
+
+
+def _size(payload: Raw) -> int:
+    return memoryview(payload).nbytes
