@@ -15,7 +15,9 @@ from queenmq.errors import (
     InvalidArgument,
     InvalidJson,
     InvalidTimestamp,
+    MethodNotAllowed,
     QueenError,
+    QueueFull,
     Unauthorized,
 )
 
@@ -48,14 +50,18 @@ def answer(value: object, status: int = 200) -> Response:
     return Response(status, encode(value))
 
 
-def failure(error: QueenError, **facts: object) -> Response:
+def failure(error: QueenError) -> Response:
     """An error as every client reads it: `error` is a sentence, `code` is stable, `hint` says what to do."""
     headers = [JSON]
+    body: dict[str, object] = {"error": error.message, "code": error.code, "hint": error.hint}
     if error.http_status in (429, 503):
         headers.append(("retry-after", "1"))
     if isinstance(error, Unauthorized):
         headers.append(("www-authenticate", error.challenge))
-    body = {"error": error.message, "code": error.code, "hint": error.hint, **facts}
+    if isinstance(error, MethodNotAllowed) and error.detail is not None:
+        headers.append(("allow", error.detail))
+    if isinstance(error, QueueFull):
+        body |= {"queue": error.queue, "depth": error.depth, "limit": error.limit}
     return Response(error.http_status, encode(body), tuple(headers))
 
 
@@ -88,9 +94,6 @@ class Request:
 
     async def body(self) -> bytes:
         """All of it, unless it is larger or slower than allowed."""
-        length = self.headers.get("content-length")
-        if length is not None and length.isdigit() and int(length) > self._body_bytes_max:
-            raise BodyTooLarge(f"the body has {length} bytes; {self._body_bytes_max} is the most")
         try:
             async with asyncio.timeout(self._body_seconds_max):
                 return await self._read()
@@ -98,14 +101,18 @@ class Request:
             raise BodyTimeout(f"the body did not arrive within {self._body_seconds_max:.0f} seconds") from None
 
     async def _read(self) -> bytes:
-        if self.headers.get("transfer-encoding") is None:
+        length = self.headers.get("content-length")
+        if length is not None and length.isdigit() and int(length) <= self._body_bytes_max:
             return bytes(await self._protocol())
         chunks, size = [], 0
         async for chunk in self._protocol:
             size += len(chunk)
-            if size > self._body_bytes_max:
-                raise BodyTooLarge(f"the body has more than {self._body_bytes_max} bytes")
-            chunks.append(chunk)
+            if size <= self._body_bytes_max:
+                chunks.append(chunk)
+            else:
+                chunks.clear()  # and read on: who is still sending would not hear the answer
+        if size > self._body_bytes_max:
+            raise BodyTooLarge(f"the body has {size} bytes; {self._body_bytes_max} is the most")
         return b"".join(chunks)
 
     async def json(self, decoder: "msgspec.json.Decoder[T]") -> T:

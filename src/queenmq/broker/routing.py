@@ -75,5 +75,6 @@ class Router:
                 raise NoSuchRoute(f"there is nothing at {request.path[:200]}")
         route = methods.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
-            raise MethodNotAllowed(f"{request.path[:200]} takes {', '.join(sorted(methods))}, not {request.method}")
+            allowed = ", ".join(sorted(methods.keys() | ({"HEAD"} if "GET" in methods else set())))
+            raise MethodNotAllowed(f"{request.path[:200]} takes {allowed}, not {request.method}", detail=allowed)
         return route

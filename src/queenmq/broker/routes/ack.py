@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from queenmq.broker import wire
 from queenmq.broker.http import Request, Response, answer
+from queenmq.engine.partitions import check_name
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, TooManyItems
 from queenmq.model import QUEUE_MODE, Ack, Acked, AckStatus, Located
 
@@ -118,14 +119,18 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
     """The acks that are meant; where a message or its lease cannot be found, why."""
     found: list[Ack | str] = [NOT_FOUND] * len(bodies)
     unknown: list[tuple[int, int, str, AckStatus]] = []
+    if group is not None:
+        check_name(group, "group")
     for index, body in enumerate(bodies):
         status = _status(body)
+        if body.consumer_group is not None:
+            check_name(body.consumer_group, "group")
         partition_id = wire.partition_number(body.partition_id)
         lease_id = wire.uuid(body.lease_id, "leaseId") if body.lease_id else None
         place = lease_id and broker.deliveries.find(lease_id, partition_id, body.transaction_id)
         if place and lease_id is not None:
             found[index] = Ack(partition_id, place[0], lease_id, place[1], status, body.error)
-        else:
+        elif "\0" not in body.transaction_id:  # else nobody could have pushed it
             unknown.append((index, partition_id, body.consumer_group or group or QUEUE_MODE, status))
     if unknown:
         located = await broker.engine.admin.locate_messages(

@@ -79,10 +79,11 @@ async def pop(broker: "Broker", request: Request) -> Response:
     """Lease messages; with wait=true, wait until there are some."""
     asked = _request(request, broker.settings.batch_messages_max)
     wait = request.flag("wait")
+    empty_status = request.number("empty", 204, 200, 204)
     timeout_ms = request.number("timeout", WAIT_MS, 0, WAIT_MS_MAX)
     popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
     request.phases["pop"] = perf_counter() - request.started
-    if not popped.messages and request.text("empty") != "200":
+    if not popped.messages and empty_status == 204:
         return EMPTY
     found = _answer(popped, asked.group)
     broker.deliveries.remember(popped, (message.transaction_id for message in found.messages))
@@ -135,13 +136,11 @@ def _request(request: Request, batch_max: int) -> PopRequest:
 def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime | None]:
     mode = request.text("subscriptionMode")
     since = request.text("subscriptionFrom")
+    if mode is not None and mode not in MODES:
+        raise InvalidArgument(f"subscriptionMode is one of {', '.join(MODES)}, not {mode[:40]!r}")
     if since is not None:
         return "timestamp", datetime.now(UTC) if since == "now" else request.moment("subscriptionFrom")
-    if mode is None:
-        return None, None
-    if mode not in MODES:
-        raise InvalidArgument(f"subscriptionMode is one of {', '.join(MODES)}, not {mode[:40]!r}")
-    return MODES[mode], None
+    return (None if mode is None else MODES[mode]), None
 
 
 def _answer(popped: Popped, group: str) -> PopAnswer:

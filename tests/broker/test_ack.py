@@ -1,0 +1,163 @@
+"""POST /ack, /ack/batch and /lease/{lease}/extend."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from tests.broker.shorthand import ack, data, pop, push
+
+KEYS = {"index", "transactionId", "success", "error", "queueName", "partitionName", "leaseReleased", "dlq"}
+NO_LEASE = "Invalid or expired lease"
+NOT_FOUND = "Message not found"
+
+
+def told(results):
+    return [(each["success"], each["error"]) for each in results]
+
+
+async def leased(http, queue, *payloads, **query):
+    """Push messages and pop all of them."""
+    await push(http, queue, *payloads)
+    return (await pop(http, queue, batch=len(payloads), **query))["messages"]
+
+
+async def test_one_ack_is_answered_in_a_list(http, queue):
+    (message,) = await leased(http, queue, "work")
+    body = {"transactionId": message["transactionId"], "partitionId": message["partitionId"]}
+    answer = await http.post("/ack", json=body | {"leaseId": message["leaseId"], "status": "completed"})
+    assert answer.status_code == 200
+    assert answer.json() == [
+        {
+            "index": 0,
+            "transactionId": message["transactionId"],
+            "success": True,
+            "error": None,
+            "queueName": queue,
+            "partitionName": "Default",
+            "leaseReleased": True,
+            "dlq": False,
+        }
+    ]
+    await pop(http, queue, status=204)
+
+
+async def test_every_ack_of_a_batch_gets_its_own_answer(http, queue):
+    one, two = await leased(http, queue, 1, 2)
+    stranger = two | {"transactionId": "nobody"}
+    results = await ack(http, one, stranger, two)
+    assert [each["index"] for each in results] == [0, 1, 2]
+    assert all(each.keys() == KEYS for each in results)
+    assert told(results) == [(True, None), (False, NOT_FOUND), (True, None)]
+
+
+async def test_no_acks_are_no_trouble(http):
+    answer = await http.post("/ack/batch", json={"acknowledgments": []})
+    assert (answer.status_code, answer.json()) == (200, [])
+
+
+async def test_a_message_can_be_called_by_its_id(http, queue):
+    (pushed,) = await push(http, queue, 1, transactionId="mine")
+    (message,) = (await pop(http, queue))["messages"]
+    assert pushed["message_id"] == message["id"]
+    assert told(await ack(http, message | {"transactionId": message["id"]})) == [(True, None)]
+
+
+async def test_the_group_of_a_batch_counts_for_those_that_name_none(http, queue):
+    (message,) = await leased(http, queue, 1, consumerGroup="g")
+    one = {"transactionId": message["transactionId"], "partitionId": message["partitionId"]}
+    answer = await http.post("/ack/batch", json={"acknowledgments": [one], "consumerGroup": "g"})
+    assert told(answer.json()) == [(True, None)]
+
+
+async def test_acking_only_the_last_message_leaves_the_others(http, queue):
+    one, two, three = await leased(http, queue, 1, 2, 3)
+    assert told(await ack(http, three)) == [(True, None)]
+    assert [each["leaseReleased"] for each in await ack(http, two)] == [False]
+    assert [each["leaseReleased"] for each in await ack(http, one)] == [True]
+    await pop(http, queue, status=204)
+
+
+async def test_acks_in_reverse_order_bring_nothing_back(http, queue):
+    messages = await leased(http, queue, *range(5))
+    for message in reversed(messages):
+        assert told(await ack(http, message)) == [(True, None)]
+    await pop(http, queue, status=204)
+
+
+async def test_a_failed_message_between_two_completed_ones_comes_back_alone(http, queue):
+    one, two, three = await leased(http, queue, 1, 2, 3)
+    acks = [
+        {key: message[key] for key in ("transactionId", "partitionId", "leaseId")} | {"status": status}
+        for message, status in ((one, "completed"), (two, "failed"), (three, "success"))
+    ]
+    assert told((await http.post("/ack/batch", json={"acknowledgments": acks})).json()) == [(True, None)] * 3
+    found = await pop(http, queue, batch=9, wait="true", timeout=20_000)
+    assert [(each["data"], each["retryCount"]) for each in found["messages"]] == [(2, 1)]
+
+
+async def test_retry_is_no_failure_and_dlq_is_the_end(http, queue):
+    (message,) = await leased(http, queue, 1)
+    assert told(await ack(http, message, status="retry")) == [(True, None)]
+    (again,) = (await pop(http, queue, wait="true", timeout=20_000))["messages"]
+    (result,) = await ack(http, again, status="dlq", error="no \0 good")
+    assert (result["success"], result["dlq"]) == (True, True)
+    await pop(http, queue, status=204)
+
+
+async def test_a_wrong_lease_acks_nothing(http, queue):
+    (message,) = await leased(http, queue, 1)
+    assert told(await ack(http, message | {"leaseId": str(uuid4())})) == [(False, NO_LEASE)]
+    assert told(await ack(http, message)) == [(True, None)]
+
+
+async def test_a_lease_that_has_ended_acks_nothing(http, queue):
+    (message,) = await leased(http, queue, 1)
+    await ack(http, message, status="retry")
+    (again,) = (await pop(http, queue, wait="true", timeout=20_000))["messages"]
+    assert told(await ack(http, message)) == [(False, NO_LEASE)]
+    assert told(await ack(http, again)) == [(True, None)]
+
+
+async def test_without_a_lease_only_what_the_group_holds_can_be_acked(http, queue):
+    pushed = await push(http, queue, 1, 2)
+    never = {"transactionId": pushed[0]["transaction_id"], "partitionId": pushed[0]["partition_id"]}
+    assert told((await http.post("/ack", json=never)).json()) == [(False, NO_LEASE)]
+    (message,) = (await pop(http, queue))["messages"]
+    outside = never | {"transactionId": pushed[1]["transaction_id"]}
+    assert told((await http.post("/ack", json=outside)).json()) == [(False, NO_LEASE)]
+    inside = {key: message[key] for key in ("transactionId", "partitionId")}
+    assert told((await http.post("/ack", json=inside)).json()) == [(True, None)]
+    assert data(await pop(http, queue)) == [2]
+
+
+async def test_an_unknown_message_or_partition_is_not_found(http, queue):
+    (message,) = await leased(http, queue, 1)
+    assert told(await ack(http, message | {"transactionId": "nobody"})) == [(False, NOT_FOUND)]
+    assert told(await ack(http, message | {"transactionId": "nul \0"})) == [(False, NOT_FOUND)]
+    nowhere = message | {"partitionId": "00000000-0000-0000-0000-0000ffffffff"}
+    assert told(await ack(http, nowhere)) == [(False, NOT_FOUND)]
+
+
+# -- leases
+
+
+async def test_a_lease_is_extended_from_now(http, queue):
+    (message,) = await leased(http, queue, 1, leaseTime=5)
+    lease = message["leaseId"]
+    answer = await http.post(f"/lease/{lease}/extend", json={"seconds": 3000})
+    assert answer.status_code == 200
+    (result,) = answer.json()
+    expires_at = datetime.fromisoformat(result.pop("expiresAt"))
+    assert result == {"index": 0, "leaseId": lease, "success": True, "error": None}
+    assert timedelta(seconds=2900) < expires_at - datetime.now(UTC) < timedelta(seconds=3100)
+    (result,) = (await http.post(f"/lease/{lease}/extend")).json()
+    expires_at = datetime.fromisoformat(result["expiresAt"])
+    assert timedelta(seconds=50) < expires_at - datetime.now(UTC) < timedelta(seconds=70)
+
+
+async def test_a_lease_that_is_gone_is_not_extended(http, queue):
+    lease = str(uuid4())
+    answer = await http.post(f"/lease/{lease}/extend", json={"seconds": 60})
+    assert answer.status_code == 200
+    assert answer.json() == [
+        {"index": 0, "leaseId": lease, "success": False, "expiresAt": None, "error": "Lease not found"}
+    ]

@@ -1,0 +1,131 @@
+"""GET /pop: in its three modes, waiting and not."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import asyncpg
+
+from tests.broker.shorthand import ack, data, parked, pop, push
+
+MESSAGE_KEYS = {
+    "id", "transactionId", "traceId", "data", "createdAt", "queue", "partition", "partitionId", "offset", "leaseId",
+    "consumerGroup", "producerSub", "retryCount",
+}  # fmt: skip
+
+
+async def test_a_pop_tells_all_about_its_messages(http, queue):
+    trace = str(uuid4())
+    before = datetime.now(UTC) - timedelta(seconds=5)
+    pushed = await push(http, queue, {"n": 1}, transactionId="t-1", traceId=trace, partition="p")
+    found = await pop(http, queue, consumerGroup="g")
+    (message,) = found.pop("messages")
+    lease = found["leaseId"]
+    assert UUID(lease)
+    assert found == {
+        "success": True,
+        "queue": queue,
+        "partition": "p",
+        "partitionId": pushed[0]["partition_id"],
+        "leaseId": lease,
+        "consumerGroup": "g",
+        "partitionsClaimed": 1,
+    }
+    assert message.keys() == MESSAGE_KEYS
+    assert message["id"] == pushed[0]["message_id"]
+    assert (message["transactionId"], message["traceId"], message["data"]) == ("t-1", trace, {"n": 1})
+    assert (message["partition"], message["leaseId"], message["retryCount"]) == ("p", lease, 0)
+    assert message["createdAt"].endswith("Z")
+    assert before < datetime.fromisoformat(message["createdAt"]) < datetime.now(UTC) + timedelta(seconds=5)
+
+
+async def test_nothing_there_is_204_or_an_empty_list(http, queue):
+    assert await pop(http, queue, status=204) is None
+    assert await pop(http, queue, status=204, wait="true", timeout=1) is None
+    empty = await pop(http, queue, empty=200)
+    assert (empty["success"], empty["messages"], empty["leaseId"]) == (True, [], "")
+
+
+async def test_batch_is_the_most_and_one_by_default(http, queue):
+    await push(http, queue, *range(5))
+    assert data(await pop(http, queue, consumerGroup="a")) == [0]
+    assert data(await pop(http, queue, consumerGroup="b", batch=3)) == [0, 1, 2]
+    assert data(await pop(http, queue, consumerGroup="c", autopilot="true")) == [0, 1, 2, 3, 4]
+    assert data(await pop(http, queue, consumerGroup="d", xbatch=3)) == [0]
+
+
+async def test_a_leased_partition_is_not_given_to_another(http, queue):
+    await push(http, queue, 1, 2)
+    first = await pop(http, queue)
+    await pop(http, queue, status=204)
+    assert (await ack(http, *first["messages"]))[0]["leaseReleased"]
+    assert data(await pop(http, queue)) == [2]
+
+
+async def test_auto_ack_takes_for_good(http, queue):
+    await push(http, queue, 1, 2)
+    found = await pop(http, queue, autoAck="true")
+    assert (data(found), found["leaseId"], found["messages"][0]["leaseId"]) == ([1], "", "")
+    assert data(await pop(http, queue, autoAck="true")) == [2]
+    await pop(http, queue, status=204)
+
+
+async def test_several_partitions_under_one_lease(http, queue):
+    for name in "abc":
+        await push(http, queue, name + "1", name + "2", partition=name)
+    found = await pop(http, queue, partitions=2, batch=3)
+    assert (found["partitionsClaimed"], len(found["messages"])) == (2, 3)
+    assert {message["leaseId"] for message in found["messages"]} == {found["leaseId"]}
+    assert len({message["partitionId"] for message in found["messages"]}) == 2
+    results = await ack(http, *found["messages"])
+    assert [each["success"] for each in results] == [True] * 3
+
+
+async def test_a_pop_by_namespace_and_by_task_finds_their_queues(http, queue, module_database):
+    connection = await asyncpg.connect(module_database)
+    await connection.execute("select queen.configure_queue($1, $2, $3, '{}')", queue, f"{queue}/ns", f"{queue} task")
+    await connection.close()
+    await push(http, queue, 1, 2, 3)
+    for query in ({"namespace": f"{queue}/ns"}, {"task": f"{queue} task"}):
+        answer = await http.get("/pop", params={**query, "autoAck": "true"})
+        assert answer.json()["queue"] == queue
+    both = {"namespace": f"{queue}/ns", "task": "other"}
+    assert (await http.get("/pop", params=both)).status_code == 204
+
+
+async def test_a_push_wakes_a_long_poll(server, http, queue):
+    poll = asyncio.create_task(pop(http, queue, wait="true", timeout=30_000))
+    await parked(server, 1)
+    await push(http, queue, "woken")
+    async with asyncio.timeout(10):
+        assert data(await poll) == ["woken"]
+
+
+async def test_a_poll_whose_client_has_gone_takes_nothing(server, http, queue):
+    async with server.client() as other:
+        poll = asyncio.create_task(other.get(f"/pop/queue/{queue}?wait=true&autoAck=true"))
+        await parked(server, 1)
+        poll.cancel()
+        await asyncio.gather(poll, return_exceptions=True)
+    await parked(server, 0)
+    await push(http, queue, "kept")
+    assert data(await pop(http, queue)) == ["kept"]
+
+
+async def test_a_new_group_starts_where_it_asks_to(http, queue):
+    await push(http, queue, "old")
+    await pop(http, queue, status=204, consumerGroup="new", subscriptionMode="new")
+    await pop(http, queue, status=204, consumerGroup="only", subscriptionMode="new-only")
+    await pop(http, queue, status=204, consumerGroup="now", subscriptionFrom="now")
+    await push(http, queue, "fresh")
+    for group in ("new", "only", "now"):
+        assert data(await pop(http, queue, consumerGroup=group, batch=9)) == ["fresh"]
+    assert data(await pop(http, queue, consumerGroup="all", subscriptionMode="all", batch=9)) == ["old", "fresh"]
+    since = {"consumerGroup": "since", "subscriptionFrom": "2020-01-01T00:00:00Z", "batch": 9}
+    assert data(await pop(http, queue, **since)) == ["old", "fresh"]
+
+
+async def test_a_group_older_than_its_queue_misses_nothing(http, queue):
+    await pop(http, queue, status=204, consumerGroup="early", subscriptionMode="new")
+    await push(http, queue, "first")
+    assert data(await pop(http, queue, consumerGroup="early")) == ["first"]
