@@ -9,7 +9,7 @@ from typing import Any
 from queenmq.broker.auth import configured_authenticator
 from queenmq.broker.deliveries import Deliveries
 from queenmq.broker.http import Request, Response, failure
-from queenmq.broker.routes import ack, pop, push, transaction
+from queenmq.broker.routes import ack, groups, pop, push, reading, traces, transaction
 from queenmq.broker.routing import Route, Router
 from queenmq.config import Settings
 from queenmq.engine import Engine
@@ -47,6 +47,93 @@ ROUTES: Sequence[Route] = (
         "producer or consumer",
         takes=transaction.TransactionBody,
         gives=transaction.TransactionAnswer,
+    ),
+    # -- reads by offset
+    Route("POST", "/api/v1/fetch", reading.fetch, "consumer", takes=reading.FetchBody, gives=reading.FetchAnswer),
+    Route(
+        "POST",
+        "/api/v1/partitions/changed",
+        reading.changed,
+        "read-only",
+        takes=reading.ChangedBody,
+        gives=reading.ChangedAnswer,
+    ),
+    # -- consumer groups
+    Route("GET", "/api/v1/consumer-groups", groups.list_groups, "read-only", gives=list[groups.Group]),
+    Route(
+        "GET",
+        "/api/v1/consumer-groups/lagging",
+        groups.list_lagging,
+        "read-only",
+        gives=list[groups.Group],
+        query=groups.LAGGING_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/consumer-groups/{group}",
+        groups.describe_group,
+        "read-only",
+        gives=dict[str, groups.Places],
+        query=groups.PLACES_QUERY,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/consumer-groups/{group}",
+        groups.delete_group,
+        "admin",
+        gives=groups.DeleteAnswer,
+        query=groups.DELETE_QUERY,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/consumer-groups/{group}/queues/{queue}",
+        groups.delete_group,
+        "admin",
+        gives=groups.DeleteAnswer,
+        query=groups.DELETE_QUERY,
+    ),
+    Route(
+        "POST",
+        "/api/v1/consumer-groups/{group}/subscription",
+        groups.set_subscription,
+        "admin",
+        takes=groups.SubscriptionBody,
+        gives=groups.SubscriptionAnswer,
+    ),
+    Route(
+        "POST",
+        "/api/v1/consumer-groups/{group}/queues/{queue}/seek",
+        groups.seek,
+        "admin",
+        takes=groups.SeekBody,
+        gives=groups.SeekAnswer,
+    ),
+    Route(
+        "POST",
+        "/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
+        groups.seek_partition,
+        "admin",
+        takes=groups.PartitionSeekBody,
+        gives=groups.SeekAnswer,
+    ),
+    # -- traces
+    Route("POST", "/api/v1/traces", traces.record, "consumer", takes=traces.TraceBody, gives=traces.TraceAnswer),
+    Route("GET", "/api/v1/traces/names", traces.list_names, "read-only", gives=traces.Names, query=traces.PAGE_QUERY),
+    Route(
+        "GET",
+        "/api/v1/traces/by-name/{name}",
+        traces.list_by_name,
+        "read-only",
+        gives=traces.NamedEvents,
+        query=traces.PAGE_QUERY,
+    ),
+    Route("GET", "/api/v1/traces/id/{trace}", traces.follow, "read-only", gives=traces.TraceSteps),
+    Route(
+        "GET",
+        "/api/v1/traces/{partition_id}/{transaction}",
+        traces.list_of_message,
+        "read-only",
+        gives=traces.MessageEvents,
     ),
 )
 

@@ -1,7 +1,7 @@
 """Which function answers which address.
 
 Names in addresses may hold anything, `/` too (sent as %2F, and decoded before we see it), so a parameter matches
-as much as it can, and what is spelled out decides.
+as much as it can, and what is spelled out decides. Only a partition's id is ours, and ends at the next `/`.
 """
 
 import re
@@ -56,11 +56,12 @@ class Router:
                 self._fixed.setdefault(route.pattern, {})[route.method] = route
                 continue
             parts = _PARAMETER.split(route.pattern)
-            expression = "".join(f"(?P<{part}>.+)" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+            expression = "".join(_expression(part) if n % 2 else re.escape(part) for n, part in enumerate(parts))
             compiled = re.compile(expression, re.DOTALL)
             self._patterns.setdefault(route.pattern, (compiled, {}))[1][route.method] = route
         # What spells out more comes first.
-        self._ordered = sorted(self._patterns.values(), key=lambda each: -len(_PARAMETER.sub("", each[0].pattern)))
+        spelled_out = sorted(self._patterns, key=lambda pattern: -len(_PARAMETER.sub("", pattern)))
+        self._ordered = [self._patterns[pattern] for pattern in spelled_out]
 
     def find(self, request: Request) -> Route:
         """The route of a request; its path parameters are put into the request."""
@@ -78,3 +79,7 @@ class Router:
             allowed = ", ".join(sorted(methods.keys() | ({"HEAD"} if "GET" in methods else set())))
             raise MethodNotAllowed(f"{request.path[:200]} takes {allowed}, not {request.method}", detail=allowed)
         return route
+
+
+def _expression(parameter: str) -> str:
+    return f"(?P<{parameter}>{'[^/]+' if parameter == 'partition_id' else '.+'})"
