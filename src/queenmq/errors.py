@@ -44,6 +44,7 @@ its message when none is given.
 
 import inspect
 import json
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 _T = TypeVar("_T")
@@ -64,7 +65,7 @@ class QueenError(Exception):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.message, self.detail)
+        return partial(type(self), detail=self.detail), (self.message,)
 
 
 class Refused(QueenError):
@@ -383,10 +384,6 @@ def _typed(value: object, kind: type[_T]) -> _T | None:
     return value if isinstance(value, kind) else None
 
 
-def _rebuild(kind: type[QueenError], message: str, detail: str | None) -> QueenError:
-    return kind(message, detail=detail)
-
-
 BY_CODE: dict[str, type[QueenError]] = {kind.code: kind for kind in _classes(QueenError)}
 BY_SQLSTATE: dict[str, type[QueenError]] = {
     kind.sqlstate: kind for kind in _classes(QueenError) if kind.sqlstate is not None
@@ -396,10 +393,7 @@ BY_SQLSTATE: dict[str, type[QueenError]] = {
 _POSTGRES: dict[str, type[QueenError]] = {
     "08": DatabaseUnavailable,  # connection exception
     "53": DatabaseUnavailable,  # out of disk, memory or connections
-    "57P01": DatabaseUnavailable,  # admin shutdown
-    "57P02": DatabaseUnavailable,  # crash shutdown
-    "57P03": DatabaseUnavailable,  # cannot connect now
-    "57P05": DatabaseUnavailable,  # idle session timeout
+    **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable),  # shut down, or not up yet; idle too long
     "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
     "57014": TimedOut,  # statement timeout
     "55P03": TimedOut,  # lock not available
