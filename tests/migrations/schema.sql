@@ -12,6 +12,8 @@ CREATE SCHEMA queen;
 
 -- function queen.bury(bigint[], integer[], bigint[], text[], integer[], timestamp with time zone)
 
+-- function queen.changed_partitions(text, timestamp with time zone, text, integer)
+
 -- function queen.check_consistency(timestamp with time zone)
 
 -- function queen.check_epoch()
@@ -64,11 +66,19 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.configure_queue(text, text, text, jsonb, timestamp with time zone)
 
+-- function queen.count_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone)
+
+-- function queen.dead_letter_message(bigint, text, text, text, timestamp with time zone)
+
 -- function queen.delete_group(text, text, boolean)
+
+-- function queen.delete_message(bigint, text, timestamp with time zone)
 
 -- function queen.delete_partition(text, text)
 
 -- function queen.delete_queue(text)
+
+-- function queen.describe_group(text, integer, timestamp with time zone)
 
 -- function queen.describe_messages(bigint[], bigint[])
 
@@ -81,6 +91,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 -- function queen.find_flush(bigint[], bigint[], uuid)
 
 -- function queen.find_ids(bigint[], text[], timestamp with time zone)
+
+-- function queen.find_message(bigint, text, text, timestamp with time zone)
 
 -- function queen.find_partition(text, text)
 
@@ -117,9 +129,17 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.keep_retries(jsonb, bigint, int8multirange)
 
--- function queen.list_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone, bigint, integer)
+-- function queen.list_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone, bigint, integer, integer)
 
--- function queen.list_messages(text, text, text, text, text, integer, timestamp with time zone)
+-- function queen.list_event_names(integer, integer)
+
+-- function queen.list_groups(double precision, timestamp with time zone)
+
+-- function queen.list_message_events(bigint, text, integer)
+
+-- function queen.list_messages(text, text, text, text, text, integer, text, text, timestamp with time zone)
+
+-- function queen.list_named_events(text, integer, integer)
 
 -- function queen.locate_messages(bigint[], text[], text[], timestamp with time zone)
 
@@ -135,6 +155,10 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.offset_at(bigint, timestamp with time zone)
 
+-- function queen.pass_over(bigint, integer[], bigint, boolean, timestamp with time zone)
+
+-- function queen.pending_partitions(text, text, integer)
+
 -- function queen.pop(text, text, integer, text, boolean, double precision, text, timestamp with time zone)
 
 -- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone, interval)
@@ -149,17 +173,25 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
 
+-- function queen.push_spooled(uuid, bigint, bigint, bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
+
 -- function queen.queue_depth(integer)
+
+-- function queen.queue_totals(integer[], integer)
 
 -- function queen.reach(bigint, bigint, bigint, int8multirange)
 
 -- function queen.read_messages(text, text, bigint, integer)
 
+-- function queen.read_ranges(text[], text[], bigint[], bigint[], bigint)
+
 -- function queen.ready_after(bigint, bigint, integer, integer, timestamp with time zone)
 
 -- function queen.recent_ids(bigint[], timestamp with time zone)
 
--- function queen.redrive_dead_letters(bigint[], text, text, timestamp with time zone)
+-- function queen.record_event(bigint, text, text, json, text, text[], timestamp with time zone)
+
+-- function queen.redrive_dead_letters(bigint[], text, text, integer, timestamp with time zone)
 
 -- function queen.release_lease(uuid[], timestamp with time zone)
 
@@ -176,6 +208,10 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 -- function queen.resync_partition_lookup(text, timestamp with time zone)
 
 -- function queen.retain(integer, text, integer, timestamp with time zone)
+
+-- function queen.retry_message(bigint, text, text, timestamp with time zone)
+
+-- function queen.safe_time()
 
 -- function queen.seek_group(text, text, text, bigint, timestamp with time zone, text, timestamp with time zone)
 
@@ -218,6 +254,8 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 -- function queen.take_tick(timestamp with time zone)
 
 -- function queen.trace(uuid)
+
+-- function queen.traffic(timestamp with time zone, timestamp with time zone, text, text, text, text)
 
 -- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
 
@@ -369,6 +407,7 @@ CREATE TABLE queen.partition_lookup (
     start_offset bigint DEFAULT 0 NOT NULL,
     next_offset bigint DEFAULT 0 NOT NULL,
     last_message_at timestamp with time zone,
+    last_message_slot timestamp with time zone GENERATED ALWAYS AS (date_bin('00:10:00'::interval, last_message_at, '1970-01-01 00:00:00+00'::timestamp with time zone)) STORED,
     CONSTRAINT partition_lookup_check CHECK (((0 <= start_offset) AND (start_offset <= next_offset)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
@@ -497,6 +536,22 @@ CREATE VIEW queen.messages AS
 
 COMMENT ON VIEW queen.messages IS 'One row per stored message; insert queue, partition and payload to push.';
 
+CREATE VIEW queen.partition_totals AS
+SELECT
+    NULL::integer AS queue_id,
+    NULL::bigint AS partition_id,
+    NULL::bigint AS pushed,
+    NULL::bigint AS stored,
+    NULL::bigint AS pending,
+    NULL::bigint AS leased,
+    NULL::bigint AS retrying,
+    NULL::bigint AS completed,
+    NULL::bigint AS dead_lettered,
+    NULL::bigint AS expired,
+    NULL::timestamp with time zone AS last_message_at;
+
+COMMENT ON VIEW queen.partition_totals IS 'Per partition: messages stored, pending, leased and retrying.';
+
 CREATE VIEW queen.partition_utilisation AS
  SELECT q.name AS queue,
     count(l.partition_id) AS partitions,
@@ -588,6 +643,15 @@ CREATE TABLE queen.schema_version (
 
 COMMENT ON TABLE queen.schema_version IS 'The steps of the schema that this database has taken.';
 
+CREATE TABLE queen.spool_positions (
+    segment_id uuid NOT NULL,
+    "position" bigint NOT NULL,
+    CONSTRAINT spool_positions_position_check CHECK (("position" >= 0))
+)
+WITH (fillfactor='50');
+
+COMMENT ON TABLE queen.spool_positions IS 'How many messages of a server''s spool file are stored.';
+
 CREATE TABLE queen.stats (
     minute timestamp with time zone NOT NULL,
     queue_id integer NOT NULL,
@@ -596,10 +660,14 @@ CREATE TABLE queen.stats (
     stored bigint NOT NULL,
     completed bigint NOT NULL,
     dead_lettered bigint NOT NULL,
-    expired bigint NOT NULL
+    expired bigint NOT NULL,
+    pending bigint NOT NULL,
+    leased bigint NOT NULL,
+    retrying bigint NOT NULL,
+    dead_letters bigint NOT NULL
 );
 
-COMMENT ON TABLE queen.stats IS 'Totals of each queue, minute by minute; differences of rows are rates.';
+COMMENT ON TABLE queen.stats IS 'Totals of each queue, minute by minute. Differences of pushed, completed, dead_lettered and expired are rates; the others are what was there.';
 
 CREATE VIEW queen.stuck_partitions AS
  SELECT q.name AS queue,
@@ -633,13 +701,45 @@ CREATE TABLE queen.system_state (
     singleton boolean DEFAULT true NOT NULL,
     epoch smallint DEFAULT 1 NOT NULL,
     system_identifier bigint NOT NULL,
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    push_paused boolean DEFAULT false NOT NULL,
+    pop_paused boolean DEFAULT false NOT NULL,
     CONSTRAINT system_state_singleton_check CHECK (singleton)
 );
 
-COMMENT ON TABLE queen.system_state IS 'Which cluster the transaction ids belong to.';
+COMMENT ON TABLE queen.system_state IS 'Which cluster the transaction ids belong to, which installation of Queen this is, and whether it is in maintenance.';
 
 ALTER TABLE queen.ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.ticks_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE queen.trace_event_names (
+    name text NOT NULL,
+    event_id bigint NOT NULL
+);
+
+COMMENT ON TABLE queen.trace_event_names IS 'The names under which an event can be found.';
+
+CREATE TABLE queen.trace_events (
+    id bigint NOT NULL,
+    partition_id bigint NOT NULL,
+    "offset" bigint NOT NULL,
+    transaction_id text NOT NULL,
+    group_name text NOT NULL,
+    event_type text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    data json NOT NULL
+);
+
+COMMENT ON TABLE queen.trace_events IS 'What consumers noted about messages; gone when the message is gone.';
+
+ALTER TABLE queen.trace_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.trace_events_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -704,6 +804,9 @@ ALTER TABLE ONLY queen.schema_version
 ALTER TABLE ONLY queen.segments
     ADD CONSTRAINT segments_pkey PRIMARY KEY (partition_id, first_offset);
 
+ALTER TABLE ONLY queen.spool_positions
+    ADD CONSTRAINT spool_positions_pkey PRIMARY KEY (segment_id);
+
 ALTER TABLE ONLY queen.stats
     ADD CONSTRAINT stats_pkey PRIMARY KEY (queue_id, minute);
 
@@ -712,6 +815,12 @@ ALTER TABLE ONLY queen.system_state
 
 ALTER TABLE ONLY queen.ticks
     ADD CONSTRAINT ticks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.trace_event_names
+    ADD CONSTRAINT trace_event_names_pkey PRIMARY KEY (name, event_id);
+
+ALTER TABLE ONLY queen.trace_events
+    ADD CONSTRAINT trace_events_pkey PRIMARY KEY (id);
 
 CREATE INDEX calls_made_at ON queen.calls USING btree (made_at);
 
@@ -729,11 +838,17 @@ CREATE INDEX partition_consumers_ready ON queen.partition_consumers USING btree 
 
 CREATE INDEX partition_lookup_queue ON queen.partition_lookup USING btree (queue_id, partition_id);
 
+CREATE INDEX partition_lookup_written ON queen.partition_lookup USING btree (queue_id, last_message_slot, partition_id);
+
 CREATE INDEX queues_namespace_task ON queen.queues USING btree (namespace, task);
 
 CREATE INDEX retention_history_queue ON queen.retention_history USING btree (queue_id, id);
 
 CREATE INDEX segments_commit_order ON queen.segments USING btree (queue_id, epoch, xid);
+
+CREATE INDEX trace_event_names_event ON queen.trace_event_names USING btree (event_id);
+
+CREATE INDEX trace_events_message ON queen.trace_events USING btree (partition_id, "offset");
 
 CREATE OR REPLACE VIEW queen.lag AS
  SELECT q.name AS queue,
@@ -747,6 +862,47 @@ CREATE OR REPLACE VIEW queen.lag AS
      LEFT JOIN queen.lag_by_partition b ON (((b.queue = q.name) AND (b.group_name = g.name))))
   GROUP BY q.name, g.id;
 
+CREATE OR REPLACE VIEW queen.partition_totals AS
+ SELECT queue_id,
+    partition_id,
+    pushed,
+    stored,
+    (undone - LEAST(leased, undone)) AS pending,
+    LEAST(leased, undone) AS leased,
+    retrying,
+    completed,
+    dead_lettered,
+    expired,
+    last_message_at
+   FROM ( SELECT l.queue_id,
+            l.partition_id,
+            l.next_offset AS pushed,
+            (l.next_offset - l.start_offset) AS stored,
+            l.last_message_at,
+            COALESCE(max(((l.next_offset - c.committed) -
+                CASE
+                    WHEN isempty(c.acked) THEN (0)::bigint
+                    ELSE queen.multirange_size(c.acked)
+                END)), (l.next_offset - l.start_offset)) AS undone,
+            COALESCE(max(
+                CASE
+                    WHEN ((c.lease_id IS NULL) OR (c.ready_at <= clock_timestamp())) THEN (0)::bigint
+                    ELSE queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked))
+                END), (0)::bigint) AS leased,
+            COALESCE(max(
+                CASE
+                    WHEN (c.retries IS NULL) THEN (0)::bigint
+                    ELSE ( SELECT count(*) AS count
+                       FROM jsonb_each_text(c.retries) r(key, value)
+                      WHERE (r.value <> '0'::text))
+                END), (0)::bigint) AS retrying,
+            (COALESCE(sum(c.completed), (0)::numeric))::bigint AS completed,
+            (COALESCE(sum(c.dead_lettered), (0)::numeric))::bigint AS dead_lettered,
+            (COALESCE(sum(c.expired), (0)::numeric))::bigint AS expired
+           FROM (queen.partition_lookup l
+             LEFT JOIN queen.partition_consumers c ON ((c.partition_id = l.partition_id)))
+          GROUP BY l.queue_id, l.partition_id) t;
+
 CREATE TRIGGER push INSTEAD OF INSERT ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.push_from_view();
 
 ALTER TABLE ONLY queen.partitions
@@ -754,3 +910,6 @@ ALTER TABLE ONLY queen.partitions
 
 ALTER TABLE ONLY queen.queue_groups
     ADD CONSTRAINT queue_groups_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
+
+ALTER TABLE ONLY queen.trace_event_names
+    ADD CONSTRAINT trace_event_names_event_id_fkey FOREIGN KEY (event_id) REFERENCES queen.trace_events(id) ON DELETE CASCADE;

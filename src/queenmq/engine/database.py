@@ -3,14 +3,15 @@
 A call is one statement and so one transaction, always at READ COMMITTED: the functions are written for it. What
 another transaction made fail (deadlock, serialization failure) is repeated with growing pauses. When the
 connection is lost, nobody knows whether the call happened: calls that may safely happen twice say so and are
-repeated; for the others the caller gets `OutcomeUnknown` and finds out.
+repeated; for the others the caller gets `OutcomeUnknown` and finds out. Who knows that PostgreSQL is away says so
+(`lose`), and nobody waits for it until it is back (`regain`).
 """
 
 import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from queenmq.errors import (
     Unavailable,
     from_sqlstate,
 )
+from queenmq.model import FlushMark
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class OutcomeUnknown(DatabaseUnavailable):
     """The connection was lost during the call; it may or may not have happened."""
 
     backend: int = 0  # the process that worked on it, which may be at it still
+    mark: FlushMark | None = None  # of a push: how to find out later
 
 
 class Database:
@@ -69,10 +72,12 @@ class Database:
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn = dsn
         self.calls = 0  # database calls made, for the metrics
+        self.away = False  # PostgreSQL, as far as we were told
         self._settings = settings
         self._apart = 1 + settings.upkeep  # connections outside the pool: for wake-ups, and for the leader
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
         self._pool: Any = None
+        self._attempts: set[asyncio.Timeout] = set()  # calls in flight, or waiting for a connection
 
     async def open(self) -> None:
         """Connect; raises DatabaseUnavailable when PostgreSQL cannot be reached."""
@@ -101,6 +106,18 @@ class Database:
         return await asyncpg.connect(
             self.dsn, timeout=CONNECT_SECONDS_MAX, server_settings=session_settings(self._settings)
         )
+
+    def lose(self) -> None:
+        """PostgreSQL is away: end the calls in flight, and refuse others at once."""
+        self.away = True
+        now = asyncio.get_running_loop().time()
+        for attempt in self._attempts:
+            with contextlib.suppress(RuntimeError):  # it is ending already
+                attempt.reschedule(now)
+
+    def regain(self) -> None:
+        """PostgreSQL is back."""
+        self.away = False
 
     async def rows(self, query: str, *arguments: object, repeatable: bool = True) -> list[Any]:
         """Call and answer all rows."""
@@ -151,7 +168,7 @@ class Database:
         while True:
             backend = 0
             try:
-                async with self._pool.acquire() as connection:
+                async with self._attempt(), self._pool.acquire() as connection:
                     backend = connection.get_server_pid()
                     self.calls += 1
                     return await self._run(connection, run)
@@ -170,10 +187,22 @@ class Database:
             except asyncpg.PostgresError as error:
                 raise translate(error) from error
             attempt += 1
-            if attempt > self._settings.retry_attempts_max or monotonic() > deadline:
+            if self.away or attempt > self._settings.retry_attempts_max or monotonic() > deadline:
                 raise failure from cause
             log.warning("database call repeated", extra={"attempt": attempt, "cause": repr(cause)})
             await asyncio.sleep(pause_seconds(attempt))
+
+    @contextlib.asynccontextmanager
+    async def _attempt(self) -> AsyncIterator[None]:
+        """Something that `lose` ends, with a TimeoutError, and that does not begin while PostgreSQL is away."""
+        if self.away:
+            raise DatabaseUnavailable("PostgreSQL is away")
+        async with asyncio.timeout(None) as attempt:
+            self._attempts.add(attempt)
+            try:
+                yield
+            finally:
+                self._attempts.discard(attempt)
 
     async def _run(self, connection: Connection, run: Callable[[Connection], Awaitable[T]]) -> T:
         try:

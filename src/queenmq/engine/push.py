@@ -17,14 +17,14 @@ from queenmq.config import Settings
 from queenmq.engine import drafts
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database
+from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import Draft, Flush, Original, Part, PushRequest, json_array, texts
 from queenmq.engine.partitions import Name, PartitionInfo, Partitions
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
-from queenmq.model import Outgoing, Pushed
+from queenmq.model import FlushMark, Outgoing, Pushed
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
@@ -264,8 +264,10 @@ class Pusher:
             return await self._database.once(call, lambda: self._outcome(flush, seen))
         except Refused:
             raise
-        except BaseException:
+        except BaseException as error:
             self._doubt(flush)
+            if isinstance(error, OutcomeUnknown):
+                error.mark = FlushMark(flush.id, error.backend, list(seen), list(seen.values()))
             raise
 
     async def _outcome(self, flush: Flush, seen: dict[int, int]) -> dict[str, Any] | None:

@@ -66,6 +66,44 @@ class Waiting:
         self._settings = settings
         self._kinds: dict[PopKind, Kind] = {}
         self._new_kind = asyncio.Event()
+        self._unpaused = asyncio.Event()
+        self._unpaused.set()
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is to be delivered for the time being."""
+        return not self._unpaused.is_set()
+
+    def pause(self) -> None:
+        """From now on polls wait, whatever there is for them."""
+        if not self._closed:
+            self._unpaused.clear()
+
+    def resume(self) -> None:
+        """Polls look again."""
+        self._unpaused.set()
+
+    async def unpaused(self, deadline: float) -> bool:
+        """Wait while deliveries are paused; False when the deadline has come, or everybody was sent home."""
+        if not self.paused:
+            return True
+        try:
+            with self._parked():
+                async with asyncio.timeout(deadline - monotonic()):
+                    await self._unpaused.wait()
+            return not self._closed
+        except TimeoutError:
+            return False
+
+    @contextlib.contextmanager
+    def _parked(self) -> Iterator[None]:
+        if self.parked >= self._settings.waiters_max:
+            raise Busy(f"{self.parked} polls are waiting already")
+        self.parked += 1
+        try:
+            yield
+        finally:
+            self.parked -= 1
 
     @contextlib.contextmanager
     def poll(self, kind: PopKind) -> Iterator[Kind]:
@@ -91,13 +129,14 @@ class Waiting:
             return False
         if entry.rings != rings:
             return True
-        if self.parked >= self._settings.waiters_max:
-            raise Busy(f"{self.parked} polls are waiting already")
+        with self._parked():
+            return await self._wait(entry, seconds)
+
+    async def _wait(self, entry: Kind, seconds: float) -> bool:
         if not entry.parked:
             self._new_kind.set()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         entry.parked.append(future)
-        self.parked += 1
         try:
             async with asyncio.timeout(seconds):
                 await future
@@ -109,7 +148,6 @@ class Waiting:
                 entry.wake(1)  # woken, but going away: the wake-up is passed on
             raise
         finally:
-            self.parked -= 1
             with contextlib.suppress(ValueError):
                 entry.parked.remove(future)
 
@@ -127,6 +165,7 @@ class Waiting:
     def send_home(self) -> None:
         """Wake every poll, for the last time; who comes later does not wait."""
         self._closed = True
+        self._unpaused.set()
         for entry in self._kinds.values():
             entry.wake(len(entry.parked))
 
