@@ -1,7 +1,7 @@
 """Acknowledge: what callers say of their messages becomes ranges, and one call for all of them."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
@@ -38,6 +38,10 @@ FOREIGN = Acked(False, error=NotInLease.code)
 STATUSES = frozenset(get_args(AckStatus))
 Held = tuple[int, int, UUID]  # partition, group, lease
 
+_key = attrgetter("partition_id", "group_id", "lease_id")
+_status = attrgetter("status")
+_offset = attrgetter("offset")
+
 
 class Offsets(Struct):
     """What one call says about one lease on one partition."""
@@ -46,18 +50,20 @@ class Offsets(Struct):
     others: list[Ack]
 
 
-def gather(acks: Sequence[Ack]) -> dict[Held, Offsets]:
+def gather(requests: Iterable[Sequence[Ack]]) -> dict[Held, Offsets]:
     """Acks by lease and partition."""
     held: dict[Held, Offsets] = {}
-    for ack in acks:
-        key = (ack.partition_id, ack.group_id, ack.lease_id)
-        offsets = held.get(key)
-        if offsets is None:
-            offsets = held[key] = Offsets([], [])
-        if ack.status == "completed":
-            offsets.completed.append(ack.offset)
-        else:
-            offsets.others.append(ack)
+    for acks in requests:
+        keys = set(map(_key, acks))
+        if len(keys) == 1 and set(map(_status, acks)) == {"completed"}:  # a batch that was popped and done
+            held.setdefault(keys.pop(), Offsets([], [])).completed.extend(map(_offset, acks))
+            continue
+        for ack in acks:
+            offsets = held.setdefault(_key(ack), Offsets([], []))
+            if ack.status == "completed":
+                offsets.completed.append(ack.offset)
+            else:
+                offsets.others.append(ack)
     return held
 
 
@@ -89,11 +95,11 @@ def _storable(text: str) -> str:
 
 def check(acks: Sequence[Ack]) -> None:
     """Refuse what makes no sense before it meets other requests."""
-    for ack in acks:
-        if ack.status not in STATUSES:
-            raise InvalidStatus(f'unknown status "{ack.status}"; use completed, failed, retry or dlq')
-        if not 0 <= ack.offset < 1 << 40:
-            raise InvalidArgument(f"{ack.offset} is not an offset")
+    if unknown := set(map(_status, acks)) - STATUSES:
+        raise InvalidStatus(f'unknown status "{unknown.pop()}"; use completed, failed, retry or dlq')
+    for offset in (min(map(_offset, acks), default=0), max(map(_offset, acks), default=0)):
+        if not 0 <= offset < 1 << 40:
+            raise InvalidArgument(f"{offset} is not an offset")
 
 
 class Acker:
@@ -137,15 +143,13 @@ class Acker:
         return bool(row["released"])
 
     async def _ack_all(self, requests: list[Sequence[Ack]]) -> list[list[Acked] | QueenError]:
-        held = gather([ack for request in requests for ack in request])
+        held = gather(requests)
         rows = await self._call(arguments(held))
         for row in rows:
             if row["more"]:
                 self._bell.ring(row["queue_name"])
         verdicts = {key: Verdict(row) for key, row in zip(held, rows, strict=True)}
-        return [
-            [verdicts[ack.partition_id, ack.group_id, ack.lease_id].of(ack.offset) for ack in acks] for acks in requests
-        ]
+        return [_answers(acks, verdicts) for acks in requests]
 
     async def _call(self, arguments: list[Any]) -> list[Any]:
         """Completed messages may be completed again; whatever else is said of one must count once."""
@@ -168,6 +172,15 @@ class Acker:
         return [expiries[n] or LeaseGone() for n in range(1, len(requests) + 1)]
 
 
+def _answers(acks: Sequence[Ack], verdicts: "dict[Held, Verdict]") -> list[Acked]:
+    keys = set(map(_key, acks))
+    if len(keys) == 1:
+        verdict = verdicts[keys.pop()]
+        if (same := verdict.of_all(min(map(_offset, acks)), max(map(_offset, acks)))) is not None:
+            return [same] * len(acks)
+    return [verdicts[_key(ack)].of(ack.offset) for ack in acks]
+
+
 class Verdict:
     """What the database says of one lease on one partition, asked offset by offset."""
 
@@ -178,6 +191,14 @@ class Verdict:
         self._released: bool = row["released"]
         self._accepted = [(each.lower, each.upper) for each in row["accepted"]]
         self._dead = [(each.lower, each.upper) for each in row["dead"]]
+
+    def of_all(self, first: int, last: int) -> Acked | None:
+        """The answer to the acks of all offsets from the first to the last, if it is the same for all."""
+        if not self._held:
+            return GONE
+        if not self._dead and any(start <= first and last < end for start, end in self._accepted):
+            return Acked(True, self._released)
+        return None
 
     def of(self, offset: int) -> Acked:
         """The answer to the ack of one offset."""
@@ -204,8 +225,10 @@ def completed(messages: Sequence[Message]) -> list[Ack]:
 
 def _ranges(offsets: list[int]) -> list[tuple[int, int]]:
     """Contiguous runs of offsets as [start, end)."""
+    ordered = sorted(set(offsets))
+    if ordered and ordered[-1] - ordered[0] == len(ordered) - 1:
+        return [(ordered[0], ordered[-1] + 1)]
     ranges: list[tuple[int, int]] = []
-    ordered = offsets if all(a < b for a, b in pairwise(offsets)) else sorted(set(offsets))
     for offset in ordered:
         if ranges and ranges[-1][1] == offset:
             ranges[-1] = (ranges[-1][0], offset + 1)

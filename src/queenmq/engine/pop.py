@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import repeat
 from time import monotonic
 from typing import Any
 from uuid import UUID, uuid4
@@ -250,8 +251,22 @@ def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Messa
     for segment in segments:
         first = segment.first_offset
         ids, traces = segment.transaction_ids, segment.trace_ids
+        if not done and not retries:
+            places = slice(max(start - first, 0), end - first)
+            messages += map(
+                Message,
+                repeat(lease),
+                range(max(start, first), min(end, segment.end)),
+                repeat(segment.created_at),
+                segment.payloads[places],
+                ids[places] if ids else repeat(None),
+                traces[places] if traces else repeat(None),
+                repeat(segment.producer),
+                repeat(expiries),
+            )
+            continue
         for offset in range(max(start, first), min(end, segment.end)):
-            if done and offset in done:
+            if offset in done:
                 continue
             place = offset - first
             messages.append(
@@ -263,7 +278,7 @@ def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Messa
                     ids[place] if ids else None,
                     traces[place] if traces else None,
                     segment.producer,
-                    expiries + retries.get(str(offset), 0) if retries else expiries,
+                    expiries + retries.get(str(offset), 0),
                 )
             )
     return messages
