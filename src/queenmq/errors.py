@@ -327,7 +327,7 @@ class Unavailable(QueenError):
 
 
 class Paused(Unavailable):
-    """Deliveries are paused for maintenance."""
+    """Pushes are paused for maintenance, and this server keeps no spool."""
 
     code = "MAINTENANCE"
     hint = "Try again when maintenance is over."
@@ -393,10 +393,10 @@ BY_SQLSTATE: dict[str, type[QueenError]] = {
 _POSTGRES: dict[str, type[QueenError]] = {
     "08": DatabaseUnavailable,  # connection exception
     "53": DatabaseUnavailable,  # out of disk, memory or connections
-    **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable),  # shut down, or not up yet; idle too long
+    **dict.fromkeys(
+        ("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable
+    ),  # shut down, or not up yet; idle too long
     "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
-    "57014": TimedOut,  # statement timeout
-    "55P03": TimedOut,  # lock not available
-    "40001": Busy,  # serialization failure
-    "40P01": Busy,  # deadlock detected
+    **dict.fromkeys(("57014", "55P03"), TimedOut),  # statement timeout, lock not available
+    **dict.fromkeys(("40001", "40P01"), Busy),  # serialization failure, deadlock detected
 }

@@ -11,7 +11,7 @@ import msgspec
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell
-from queenmq.errors import EncryptionRequired, InvalidTimestamp, QueueNotFound
+from queenmq.errors import EncryptionRequired, InvalidTimestamp, MessageNotFound, QueueNotFound
 from queenmq.model import (
     QUEUE_MODE,
     DeadLetter,
@@ -101,9 +101,7 @@ class Administration:
 
     async def set_subscription(self, group: str, queue: str | None, since: datetime) -> int:
         """Move the moment from which a group reads partitions that it has not reached, on one queue or on all."""
-        return int(
-            await self._database.value("select queen.set_subscription($1, $2, $3)", group, queue, _aware(since))
-        )
+        return int(await self._database.value("select queen.set_subscription($1, $2, $3)", group, queue, _aware(since)))
 
     async def seek_group(
         self,
@@ -132,23 +130,27 @@ class Administration:
 
     async def list_messages(
         self,
-        queue: str,
+        queue: str | None = None,
         *,
         partition: str | None = None,
         group: str = QUEUE_MODE,
         status: str | None = None,
         cursor: str | None = None,
         limit: int = 100,
+        namespace: str | None = None,
+        task: str | None = None,
     ) -> list[StoredMessage]:
         """Messages, newest first; `cursor` of the last one gives the next page, whatever is pushed meanwhile."""
         rows = await self._database.rows(
-            "select * from queen.list_messages($1, $2, $3, $4, $5, $6)",
+            "select * from queen.list_messages($1, $2, $3, $4, $5, $6, $7, $8)",
             queue,
             partition,
             group,
             status,
             cursor,
             limit,
+            namespace,
+            task,
         )
         return [self._readable(StoredMessage, row) for row in rows]
 
@@ -156,6 +158,32 @@ class Administration:
         """A message by its id, if it is still stored."""
         row = await self._database.row("select * from queen.get_message($1, $2)", message_id, group)
         return self._readable(StoredMessage, row) if row is not None else None
+
+    async def find_message(self, partition_id: int, name: str, group: str = QUEUE_MODE) -> StoredMessage:
+        """A message by its transaction id or message id; raises MessageNotFound."""
+        row = await self._database.row("select * from queen.find_message($1, $2, $3)", partition_id, name, group)
+        if row is None:
+            raise MessageNotFound(f'there is no message "{name}" in this partition')
+        return self._readable(StoredMessage, row)
+
+    async def dead_letter_message(
+        self, partition_id: int, name: str, group: str = QUEUE_MODE, error: str | None = None
+    ) -> None:
+        """Have a group give up a message that it has not finished; raises NotPending."""
+        call = "select queen.dead_letter_message($1, $2, $3, $4)"
+        await self._database.value(call, partition_id, name, group, error, repeatable=False)
+
+    async def delete_message(self, partition_id: int, name: str) -> tuple[int, int]:
+        """Let no group get a message any more; how many would have, and how many dead letters of it are gone."""
+        row = await self._database.row("select * from queen.delete_message($1, $2)", partition_id, name)
+        return row["groups"], row["dead_letters"]
+
+    async def retry_message(self, partition_id: int, name: str, group: str | None = None) -> int:
+        """Deliver a dead message again to those who gave it up; answers how many; raises NotPending."""
+        call = "select queen.retry_message($1, $2, $3)"
+        count = await self._database.value(call, partition_id, name, group, repeatable=False)
+        self._bell.ring("*", count)
+        return int(count)
 
     async def locate_messages(
         self, partition_ids: Sequence[int], groups: Sequence[str], transaction_ids: Sequence[str]
@@ -230,10 +258,11 @@ class Administration:
         until: datetime | None = None,
         before_id: int | None = None,
         limit: int = 100,
+        skip: int = 0,
     ) -> list[DeadLetter]:
-        """Dead letters, newest first; `before_id` of the last one gives the next page."""
+        """Dead letters, newest first; `before_id` of the last one, or `skip`, gives the next page."""
         rows = await self._database.rows(
-            "select * from queen.list_dead_letters($1, $2, $3, $4, $5, $6, $7)",
+            "select * from queen.list_dead_letters($1, $2, $3, $4, $5, $6, $7, $8)",
             queue,
             group,
             partition,
@@ -241,14 +270,34 @@ class Administration:
             _aware(until),
             before_id,
             limit,
+            skip,
         )
         return [self._readable(DeadLetter, row) for row in rows]
 
-    async def redrive_dead_letters(
-        self, ids: Sequence[int] | None = None, *, queue: str | None = None, group: str | None = None
+    async def count_dead_letters(
+        self,
+        queue: str | None = None,
+        *,
+        group: str | None = None,
+        partition: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> int:
-        """Deliver dead letters again to the group that gave them up; answers how many."""
-        count = await self._database.value("select queen.redrive_dead_letters($1, $2, $3)", ids, queue, group)
+        """How many dead letters `list_dead_letters` finds, on all pages."""
+        call = "select queen.count_dead_letters($1, $2, $3, $4, $5)"
+        return int(await self._database.value(call, queue, group, partition, _aware(since), _aware(until)))
+
+    async def redrive_dead_letters(
+        self,
+        ids: Sequence[int] | None = None,
+        *,
+        queue: str | None = None,
+        group: str | None = None,
+        limit: int | None = None,
+    ) -> int:
+        """Deliver dead letters again to the group that gave them up, the oldest first; answers how many."""
+        call = "select queen.redrive_dead_letters($1, $2, $3, $4)"
+        count = await self._database.value(call, ids, queue, group, limit)
         self._bell.ring(queue or "*", count)
         return int(count)
 

@@ -15,12 +15,14 @@ from queenmq.engine.ack import Acker
 from queenmq.engine.administration import Administration
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
+from queenmq.engine.figures import Figures
 from queenmq.engine.migrate import migrate
 from queenmq.engine.pop import Popped, Popper
 from queenmq.engine.push import Pusher
 from queenmq.engine.reading import Reader
 from queenmq.engine.segments import SegmentCache, SegmentReader
 from queenmq.engine.spooled import Spooled
+from queenmq.engine.statistics import Statistics
 from queenmq.engine.transaction import Transactor
 from queenmq.engine.upkeep import Leader
 from queenmq.engine.waiting import Bell, Waiting
@@ -52,6 +54,8 @@ class Engine:
         self.waiting = Waiting(self.database, settings)
         self._bell = Bell(self.database, settings, self.waiting)
         self.admin = Administration(self.database, cipher, self._bell)
+        self.statistics = Statistics(self.database)
+        self.figures = Figures(self.database)
         self.pusher = Pusher(self.database, settings, cipher, self.segments, self._bell)
         stored = SegmentReader(self.database, cipher, self.segments)
         self.reader = Reader(self.database, stored)
