@@ -80,6 +80,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, le=3600, description="longest that a stopping server waits for requests in flight")
     ] = 30
 
+    # -- the spool
+    spool: Annotated[
+        bool, Meta(description="keep pushes in files while PostgreSQL is away or in maintenance, and store them later")
+    ] = True
+    spool_dir: Annotated[
+        Path | None, Meta(description="directory of these files; without it, `spool` in `data_dir`")
+    ] = None
+    spool_bytes_max: Annotated[
+        int, Meta(ge=65_536, description="most bytes in these files; beyond it pushes are turned away")
+    ] = 1_073_741_824
+
     # -- authentication and TLS
     auth_secret: Annotated[
         Annotated[str, Meta(min_length=32)] | None,
@@ -118,6 +129,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tls_key: Annotated[Path | None, Meta(description="PEM file with the certificate's private key, not encrypted")] = (
         None
     )
+
+    # -- the log
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="least important events that are logged")
+    ] = "info"
+    log_format: Annotated[
+        Literal["text", "json"], Meta(description="lines for people (`text`) or for programs (`json`)")
+    ] = "text"
+    access_log: Annotated[bool, Meta(description="log every request")] = False
+    slow_call_ms: Annotated[
+        int, Meta(ge=0, le=3_600_000, description="requests that take longer are logged with what took how long; 0: none")
+    ] = 1_000
 
     # -- batching
     push_calls_max: Annotated[int, Meta(ge=1, le=64, description="push calls in flight at once")] = 2

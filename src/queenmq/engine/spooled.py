@@ -24,8 +24,6 @@ FORGET = "delete from queen.spool_positions where segment_id = $1"
 class PositionMoved(QueenError):
     """The file is not at the position it was thought to be at."""
 
-    code = "POSITION_MOVED"
-
     def __init__(self, reached: int) -> None:
         super().__init__(f"the spool file is at position {reached}")
         self.reached = reached
