@@ -9,6 +9,11 @@ from queenmq.model import message_id
 OFFSET_DIGITS = 10  # of a message id, at its end
 
 
+def queue_text(queue_id: int) -> str:
+    """A queue's id."""
+    return str(UUID(int=queue_id))
+
+
 @lru_cache(maxsize=100_000)
 def partition_text(partition_id: int) -> str:
     """A partition's id."""

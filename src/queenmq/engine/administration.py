@@ -13,6 +13,7 @@ from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidTimestamp, MessageNotFound, QueueNotFound
 from queenmq.model import (
+    DEFAULT_PARTITION,
     QUEUE_MODE,
     DeadLetter,
     Depth,
@@ -54,6 +55,11 @@ class Administration:
         )
         self._bell.ring(queue)
         return _struct(QueueSettings, row)
+
+    async def default_partition(self, queue: str) -> int:
+        """The id of a queue's default partition, which is made if need be."""
+        call = "select partition_id from queen.ensure_partitions(array[$1], array[$2])"
+        return int(await self._database.value(call, queue, DEFAULT_PARTITION))
 
     async def queue(self, queue: str) -> QueueSettings:
         """A queue's settings; raises QueueNotFound."""

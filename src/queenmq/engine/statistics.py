@@ -49,7 +49,7 @@ select g.name, g.complete or not g.queue_wide as complete, w.partitions, w.lease
      select count(*) as partitions,
             count(*) filter (where c.lease_id is not null and c.ready_at > clock_timestamp()) as leases
        from queen.partition_consumers c where c.group_id = g.id and c.ready_at is not null) as w
- where g.queue_id = $1 order by g.name limit $2
+ where g.queue_id = (select id from queen.queues where name = $1) order by g.name limit $2
 """
 OVERVIEW = """
 select (select array_agg(id order by id) from queen.queues) as queue_ids,
@@ -230,9 +230,9 @@ class Statistics:
         rows = await self._database.rows("select * from queen.pending_partitions($1, $2, $3)", queue, group, limit)
         return [_struct(PendingPartition, row) for row in rows]
 
-    async def groups(self, queue_id: int, limit: int = 100) -> list[GroupAtWork]:
+    async def groups(self, queue: str, limit: int = 100) -> list[GroupAtWork]:
         """The groups of a queue."""
-        return [_struct(GroupAtWork, row) for row in await self._database.rows(GROUPS, queue_id, limit)]
+        return [_struct(GroupAtWork, row) for row in await self._database.rows(GROUPS, queue, limit)]
 
     async def overview(self) -> Overview:
         """All of it in a few numbers."""
