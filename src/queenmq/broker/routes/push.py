@@ -1,6 +1,7 @@
 """POST /push."""
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -9,7 +10,16 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
 from queenmq.broker.http import Request, Response, answer
-from queenmq.errors import InvalidArgument, InvalidTraceId, Refused, TooManyItems
+from queenmq.engine.database import OutcomeUnknown
+from queenmq.errors import (
+    DatabaseUnavailable,
+    InvalidArgument,
+    InvalidTraceId,
+    Paused,
+    QueenError,
+    Refused,
+    TooManyItems,
+)
 from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed, milliseconds
 
 if TYPE_CHECKING:
@@ -47,6 +57,14 @@ class PushResult(Struct, gc=False, omit_defaults=False):
     code: str | None = None
 
 
+class Buffered(Enum):
+    """A message that waits in the spool: nothing is known of it yet."""
+
+    BUFFERED = "buffered"
+
+
+BUFFERED = Buffered.BUFFERED
+
 _body = msgspec.json.Decoder(PushBody)
 
 
@@ -58,15 +76,19 @@ async def push(broker: "Broker", request: Request) -> Response:
     if not items:
         return answer([], 201)
     messages = outgoing(items, request.producer)
+    refused = 0
     try:
-        pushed: Sequence[Pushed | Refused] = await broker.engine.push(messages)
+        pushed: Sequence[Pushed | QueenError | Buffered] = await _store(broker, messages)
     except Refused as refusal:
         if len(messages) == 1:
             raise
         pushed = await _one_by_one(broker, messages)
-        if all(isinstance(each, Refused) for each in pushed):
+        refused = sum(isinstance(each, QueenError) for each in pushed)
+        if refused == len(pushed):
             raise refusal from None
-    return answer(results(items, messages, pushed), 201)
+    told = results(items, messages, pushed)
+    broker.metrics.pushed += len(told) - refused
+    return answer(told, 202 if any(each is BUFFERED for each in pushed) else 201)
 
 
 def outgoing(items: Sequence[PushItem], producer: str | None) -> list[Outgoing]:
@@ -87,9 +109,28 @@ def outgoing(items: Sequence[PushItem], producer: str | None) -> list[Outgoing]:
     return messages
 
 
-async def _one_by_one(broker: "Broker", messages: Sequence[Outgoing]) -> list[Pushed | Refused]:
+async def _store(broker: "Broker", messages: Sequence[Outgoing]) -> Sequence[Pushed | Buffered]:
+    """Push, or keep in the spool what PostgreSQL cannot take now."""
+    spool = broker.spool
+    if spool is None:
+        if broker.presence.push_paused:
+            raise Paused()
+        return await broker.engine.push(messages)
+    mark = None
+    if not spool.in_use:
+        try:
+            return await broker.engine.push(messages)
+        except DatabaseUnavailable as away:
+            broker.presence.doubt()
+            mark = away.mark if isinstance(away, OutcomeUnknown) else None
+    broker.engine.pusher.check(messages)
+    await spool.append(messages, mark)
+    return [BUFFERED] * len(messages)
+
+
+async def _one_by_one(broker: "Broker", messages: Sequence[Outgoing]) -> list[Pushed | QueenError | Buffered]:
     """One of them was refused: the others must not suffer. What is wrong is found without the database, if it can."""
-    answers: dict[int, Pushed | Refused] = {}
+    answers: dict[int, Pushed | QueenError | Buffered] = {}
     sound: dict[str, list[int]] = {}  # by queue: a full one stands alone
     for index, message in enumerate(messages):
         try:
@@ -99,26 +140,29 @@ async def _one_by_one(broker: "Broker", messages: Sequence[Outgoing]) -> list[Pu
             answers[index] = refusal
     for places in sound.values():
         try:
-            pushed = await broker.engine.push([messages[place] for place in places])
+            pushed = await _store(broker, [messages[place] for place in places])
             answers.update(zip(places, pushed, strict=True))
-        except Refused as refusal:
-            answers.update(dict.fromkeys(places, refusal))
+        except QueenError as error:
+            answers.update(dict.fromkeys(places, error))
     return [answers[index] for index in range(len(messages))]
 
 
 def results(
-    items: Sequence[PushItem], messages: Sequence[Outgoing], pushed: Sequence[Pushed | Refused]
+    items: Sequence[PushItem], messages: Sequence[Outgoing], pushed: Sequence[Pushed | QueenError | Buffered]
 ) -> list[PushResult]:
     """One result per item, in order."""
     found = []
     moment = created_ms = None
     for index, (item, message, each) in enumerate(zip(items, messages, pushed, strict=True)):
-        if isinstance(each, Refused):
+        if isinstance(each, QueenError):
             found.append(
                 PushResult(
                     index, "failed", None, item.transaction_id, None, item.trace_id, item.queue, each.message, each.code
                 )
             )
+            continue
+        if isinstance(each, Buffered):
+            found.append(PushResult(index, each.value, None, item.transaction_id, None, item.trace_id, item.queue))
             continue
         if each.created_at is not moment:
             moment = each.created_at
