@@ -44,6 +44,9 @@ lock: .uv/bin/uv ## choose the newest versions the ranges allow and pin them wit
 	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url \
 	  --extra dev --python-version 3.11 --custom-compile-command 'make lock' --quiet \
 	  --output-file $(LOCK) pyproject.toml
+	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url \
+	  --python-version 3.11 --custom-compile-command 'make lock' --quiet \
+	  --output-file tests/acceptance/requirements.lock tests/acceptance/requirements.in
 
 clean: ## remove everything that can be made again
 	rm -rf $(VENV) .uv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

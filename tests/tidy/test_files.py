@@ -42,8 +42,9 @@ def test_no_file_knows_a_machine():
     assert [name for name, text in FILES.items() if machine.search(text)] == []
 
 
-def test_the_lock_names_no_registry():
-    assert "://" not in FILES["requirements.lock"]
+@pytest.mark.parametrize("lock", ["requirements.lock", "tests/acceptance/requirements.lock"])
+def test_the_locks_name_no_registry(lock):
+    assert "://" not in FILES[lock]
 
 
 def test_tests_never_sleep():
