@@ -144,6 +144,7 @@ async def test_no_call_touches_more_than_a_handful_of_rows(queue, size):
         await check_pop_and_ack(queue, ready)
     await check_a_hundred_pops(queue, size)
     await check_push(queue)
+    await check_changes(queue)
 
 
 async def check_pending(queue, ready):
@@ -192,3 +193,9 @@ async def check_push(queue):
     async with Explained(queue.connection) as explained:
         await queue.call("push_segments", [partition_id], [1], [b"[2]"], p_now=queue.clock.now)
     assert_only_index_scans(explained, 20)
+
+
+async def check_changes(queue):
+    async with Explained(queue.connection) as explained:
+        assert await queue.call("changed_partitions", "orders", queue.clock.now, None, 10)
+    assert_only_index_scans(explained, 10)
