@@ -139,7 +139,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = "text"
     access_log: Annotated[bool, Meta(description="log every request")] = False
     slow_call_ms: Annotated[
-        int, Meta(ge=0, le=3_600_000, description="requests that take longer are logged with what took how long; 0: none")
+        int,
+        Meta(ge=0, le=3_600_000, description="requests that take longer are logged with what took how long; 0: none"),
     ] = 1_000
 
     # -- batching

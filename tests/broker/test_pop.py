@@ -112,8 +112,12 @@ async def test_a_poll_whose_client_has_gone_takes_nothing(server, http, queue):
     assert data(await pop(http, queue)) == ["kept"]
 
 
-async def test_a_new_group_starts_where_it_asks_to(http, queue):
-    await push(http, queue, "old")
+async def test_a_new_group_starts_where_it_asks_to(http, queue, module_database):
+    (pushed,) = await push(http, queue, "old")
+    connection = await asyncpg.connect(module_database)
+    age = "update queen.segments set created_at = created_at - interval '1 minute' where partition_id = $1"
+    await connection.execute(age, UUID(pushed["partition_id"]).int)
+    await connection.close()
     await pop(http, queue, status=204, consumerGroup="new", subscriptionMode="new")
     await pop(http, queue, status=204, consumerGroup="only", subscriptionMode="new-only")
     await pop(http, queue, status=204, consumerGroup="now", subscriptionFrom="now")

@@ -1,6 +1,5 @@
 """The broker's route table and the way of a request through it. Read this first."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from time import perf_counter
@@ -9,10 +8,29 @@ from typing import Any
 from queenmq.broker.auth import configured_authenticator
 from queenmq.broker.deliveries import Deliveries
 from queenmq.broker.http import Request, Response, failure
-from queenmq.broker.routes import ack, groups, pop, push, reading, traces, transaction
+from queenmq.broker.logs import Journal
+from queenmq.broker.metrics import Metrics
+from queenmq.broker.routes import (
+    ack,
+    dead_letters,
+    groups,
+    health,
+    messages,
+    partitions,
+    pop,
+    push,
+    queues,
+    reading,
+    status,
+    system,
+    traces,
+    transaction,
+)
 from queenmq.broker.routing import Route, Router
+from queenmq.broker.spool import Spool
 from queenmq.config import Settings
 from queenmq.engine import Engine
+from queenmq.engine.presence import Presence
 from queenmq.errors import QueenError
 
 log = logging.getLogger(__name__)
@@ -135,15 +153,198 @@ ROUTES: Sequence[Route] = (
         "read-only",
         gives=traces.MessageEvents,
     ),
+    # -- maintenance
+    Route("GET", "/api/v1/system/maintenance", system.maintenance, "read-only", gives=system.PushMaintenance),
+    Route(
+        "POST",
+        "/api/v1/system/maintenance",
+        system.set_maintenance,
+        "admin",
+        takes=system.Switch,
+        gives=system.PushMaintenance,
+    ),
+    Route("GET", "/api/v1/system/maintenance/pop", system.pop_maintenance, "read-only", gives=system.PopMaintenance),
+    Route(
+        "POST",
+        "/api/v1/system/maintenance/pop",
+        system.set_pop_maintenance,
+        "admin",
+        takes=system.Switch,
+        gives=system.PopMaintenance,
+    ),
+    # -- queues
+    Route(
+        "POST", "/api/v1/configure", queues.configure, "admin", takes=queues.ConfigureBody, gives=queues.ConfigureAnswer
+    ),
+    Route(
+        "GET",
+        "/api/v1/resources/queues",
+        queues.list_queues,
+        "read-only",
+        gives=queues.QueueList,
+        query=queues.LIST_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/resources/queues/{queue}",
+        queues.get_queue,
+        "read-only",
+        gives=queues.QueueDetail,
+        query=partitions.PAGE_QUERY,
+    ),
+    Route("DELETE", "/api/v1/resources/queues/{queue}", queues.delete_queue, "admin", gives=queues.DeleteAnswer),
+    Route("DELETE", "/api/v1/queues/{queue}/clear", queues.clear_queue, "admin", gives=queues.ClearAnswer),
+    Route(
+        "GET",
+        "/api/v1/resources/queues/{queue}/depth",
+        partitions.get_depth,
+        "read-only",
+        gives=partitions.DepthAnswer,
+        query=partitions.DEPTH_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/resources/partitions",
+        partitions.list_partitions,
+        "read-only",
+        gives=partitions.PartitionList,
+        query=partitions.PARTITIONS_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/resources/namespaces",
+        queues.list_namespaces,
+        "read-only",
+        gives=queues.NamespaceList,
+        query=queues.LABELS_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/resources/tasks",
+        queues.list_tasks,
+        "read-only",
+        gives=queues.TaskList,
+        query=queues.LABELS_QUERY,
+    ),
+    Route("GET", "/api/v1/resources/overview", status.overview, "read-only", gives=status.OverviewAnswer),
+    # -- messages
+    Route(
+        "GET",
+        "/api/v1/messages",
+        messages.list_messages,
+        "read-only",
+        gives=messages.MessageList,
+        query=messages.LIST_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/messages/{partition}/{transaction}",
+        messages.get_message,
+        "read-only",
+        gives=messages.MessageView,
+        query=messages.GROUP_QUERY,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/messages/{partition}/{transaction}",
+        messages.delete_message,
+        "admin",
+        gives=messages.DeleteMessageAnswer,
+    ),
+    Route(
+        "POST",
+        "/api/v1/messages/{partition}/{transaction}/retry",
+        messages.retry_message,
+        "admin",
+        gives=messages.RetryMessageAnswer,
+        query=messages.RETRY_QUERY,
+    ),
+    Route(
+        "POST",
+        "/api/v1/messages/{partition}/{transaction}/dlq",
+        messages.give_up_message,
+        "admin",
+        takes=messages.GiveUpBody,
+        gives=messages.GiveUpAnswer,
+        query=messages.GROUP_QUERY,
+    ),
+    # -- dead letters
+    Route(
+        "GET",
+        "/api/v1/dlq",
+        dead_letters.list_dead_letters,
+        "read-only",
+        gives=dead_letters.DeadLetterList,
+        query=dead_letters.LIST_QUERY,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/dlq",
+        dead_letters.purge,
+        "admin",
+        gives=dead_letters.PurgeAnswer,
+        query=dead_letters.PURGE_QUERY,
+    ),
+    Route(
+        "POST",
+        "/api/v1/dlq/redrive",
+        dead_letters.redrive,
+        "admin",
+        takes=dead_letters.RedriveBody,
+        gives=dead_letters.RedriveAnswer,
+    ),
+    # -- status
+    Route("GET", "/api/v1/status", status.status, "read-only", gives=status.StatusAnswer, query=status.RANGE_QUERY),
+    Route(
+        "GET", "/api/v1/status/queues", queues.list_queues, "read-only", gives=queues.QueueList, query=queues.LIST_QUERY
+    ),
+    Route(
+        "GET",
+        "/api/v1/status/queues/{queue}",
+        status.queue_status,
+        "read-only",
+        gives=status.QueueStatus,
+        query=status.QUEUE_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/status/queues/{queue}/messages",
+        messages.list_messages,
+        "read-only",
+        gives=messages.MessageList,
+        query=messages.PAGE_QUERY,
+    ),
+    Route(
+        "GET",
+        "/api/v1/status/analytics",
+        status.analytics,
+        "read-only",
+        gives=status.AnalyticsAnswer,
+        query=status.ANALYTICS_QUERY,
+    ),
+    Route("GET", "/api/v1/analytics/system-metrics", status.system_metrics, "read-only", gives=status.SystemMetrics),
+    Route("GET", "/api/v1/analytics/worker-metrics", status.worker_metrics, "read-only", gives=status.WorkerMetrics),
+    Route("GET", "/api/v1/analytics/postgres-stats", status.postgres_stats, "read-only", gives=status.PostgresAnswer),
+    Route("POST", "/api/v1/stats/refresh", status.refresh, "admin", gives=status.RefreshAnswer),
+    # -- the server
+    Route("GET", "/health", health.health, None, gives=health.Health),
+    Route("GET", "/ready", health.ready, None, gives=health.Readiness),
+    Route("GET", "/metrics", health.metrics, "read-only", gives=health.MetricsAnswer),
+    Route("GET", "/metrics/prometheus", health.prometheus, "read-only"),
 )
 
 
 class Broker:
     """What routes work with."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(
+        self, engine: Engine, presence: Presence, spool: Spool | None, settings: Settings, metrics: Metrics
+    ) -> None:
         self.engine = engine
+        self.presence = presence
+        self.spool = spool
         self.settings = settings
+        self.metrics = metrics
         self.deliveries = Deliveries()
 
 
@@ -156,25 +357,20 @@ class Application:
         self._authenticator = configured_authenticator(broker.settings)
         self._body_bytes_max = broker.settings.body_bytes_max
         self._body_seconds_max = broker.settings.body_timeout_ms / 1000
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    async def idle(self) -> None:
-        """Return when no request is in flight."""
-        await self._idle.wait()
+        self._journal = Journal(broker.settings)
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         """Answer one request."""
         request = Request(scope, protocol, self._body_bytes_max, self._body_seconds_max)
-        self._in_flight += 1
-        self._idle.clear()
+        metrics = self.broker.metrics
+        metrics.in_flight += 1
         try:
             response = await self._respond(request)
         finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
+            metrics.in_flight -= 1
+        seconds = perf_counter() - request.started
+        metrics.answered(request.route, response.status, seconds)
+        self._journal.note(request, response, seconds)
         headers = list(response.headers)
         if request.method == "HEAD" or not response.body:
             protocol.response_empty(response.status, headers)
@@ -183,7 +379,7 @@ class Application:
 
     async def _respond(self, request: Request) -> Response:
         try:
-            route = self.router.find(request)
+            route = request.route = self.router.find(request)
             if self._authenticator is not None and route.role is not None:
                 await self._authenticator.admit(request, route.role)
             return await route.handler(self.broker, request)
@@ -192,5 +388,3 @@ class Application:
         except Exception:
             log.exception("a request failed in an unforeseen way", extra={"path": request.path})
             return failure(QueenError("something went wrong in the server"))
-        finally:
-            request.phases["total"] = perf_counter() - request.started

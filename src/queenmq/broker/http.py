@@ -24,7 +24,7 @@ from queenmq.errors import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from queenmq.broker.routing import Role
+    from queenmq.broker.routing import Role, Route
 
 T = TypeVar("T")
 
@@ -68,8 +68,9 @@ def failure(error: QueenError) -> Response:
 class Request:
     """One request: where it goes, what it asks, and who asks."""
 
-    __slots__ = ("_body_bytes_max", "_body_seconds_max", "_protocol", "_query", "headers", "method", "path",
-                 "path_parameters", "phases", "producer", "query_string", "roles", "started")  # fmt: skip
+    __slots__ = ("_body_bytes_max", "_body_seconds_max", "_protocol", "_query", "headers", "method",
+                 "parked_seconds", "path", "path_parameters", "phases", "producer", "query_string", "roles", "route",
+                 "started")  # fmt: skip
 
     def __init__(self, scope: Any, protocol: Any, body_bytes_max: int, body_seconds_max: float) -> None:
         self.method: str = scope.method
@@ -79,7 +80,9 @@ class Request:
         self.path_parameters: dict[str, str] = {}
         self.producer: str | None = None  # who pushes, as authentication knows it
         self.roles: frozenset[Role] | None = None  # what the token allows; None where nobody is asked for one
-        self.phases: dict[str, float] = {}  # seconds, for the log of slow calls
+        self.route: Route | None = None
+        self.phases: dict[str, float] = {}  # what took how many seconds, for the log of slow requests
+        self.parked_seconds = 0.0  # spent waiting because the client asked to
         self.started = perf_counter()
         self._protocol = protocol
         self._query: dict[str, str] | None = None

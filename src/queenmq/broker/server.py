@@ -12,13 +12,16 @@ import signal
 import socket
 import ssl
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
+from queenmq.broker import logs, metrics
 from queenmq.broker.keys import configured_keys
-from queenmq.broker.worker import READY
+from queenmq.broker.worker import READY, Given
 from queenmq.config import Settings, masked
 from queenmq.engine.embedded import EmbeddedPostgres
 from queenmq.errors import ConfigurationError
@@ -46,19 +49,23 @@ class Server:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with self._database() as settings:
-            ready = asyncio.Event()
-            tasks = [asyncio.create_task(self._keep(number, settings, port, ready)) for number in range(self._workers)]
-            stopped = asyncio.create_task(self._stop.wait())
-            started = asyncio.create_task(ready.wait())
-            await asyncio.wait((*tasks, stopped, started), return_when=asyncio.FIRST_COMPLETED)
-            if started.done():
-                self._greet(port)
-            await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
-            self._stop.set()
-            started.cancel()
-            await asyncio.gather(*tasks)
+        with tempfile.TemporaryDirectory(prefix="queen-") as directory:  # where workers leave numbers for each other
+            async with self._database() as settings:
+                await self._serve((settings, port, Path(directory)))
         self._say("Queen has stopped.")
+
+    async def _serve(self, given: Given) -> None:
+        ready = asyncio.Event()
+        tasks = [asyncio.create_task(self._keep(number, given, ready)) for number in range(self._workers)]
+        stopped = asyncio.create_task(self._stop.wait())
+        started = asyncio.create_task(ready.wait())
+        await asyncio.wait((*tasks, stopped, started), return_when=asyncio.FIRST_COMPLETED)
+        if started.done():
+            self._greet(given[1])
+        await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
+        self._stop.set()
+        started.cancel()
+        await asyncio.gather(*tasks)
 
     @contextlib.asynccontextmanager
     async def _database(self) -> AsyncIterator[Settings]:
@@ -85,24 +92,24 @@ class Server:
         self._say(f"  workers    {self._workers}")
         self._say("Ctrl-C stops it.")
 
-    async def _keep(self, number: int, settings: Settings, port: int, ready: asyncio.Event) -> None:
+    async def _keep(self, number: int, given: Given, ready: asyncio.Event) -> None:
         """Run one worker, and another when it dies."""
         pause = RESTART_SECONDS[0]
         while not self._stop.is_set():
-            served = await self._work(settings, port, ready)
+            said = await self._work(given, ready)
             if self._stop.is_set():
                 return
-            if not served and not ready.is_set():
+            if not ready.is_set():
                 self._stop.set()
-                raise ConfigurationError("the server could not start: see above")
-            log.error("a worker died and is replaced", extra={"worker": number})
-            pause = RESTART_SECONDS[0] if served else min(pause * 2, RESTART_SECONDS[1])
+                raise ConfigurationError(said.decode().strip() or "the server could not start: see above")
+            log.error("a worker died and is replaced", extra={"worker": number, "said": said.decode().strip()})
+            pause = RESTART_SECONDS[0] if said == READY else min(pause * 2, RESTART_SECONDS[1])
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stop.wait()
 
-    async def _work(self, settings: Settings, port: int, ready: asyncio.Event) -> bool:
-        """Run one worker process to its end; answers whether it had begun to serve."""
+    async def _work(self, given: Given, ready: asyncio.Event) -> bytes:
+        """Run one worker process to its end; answers what it said: that it was ready, or why not."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -113,12 +120,12 @@ class Server:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(msgspec.json.encode((settings, port), enc_hook=str) + b"\n")
+        process.stdin.write(msgspec.json.encode(given, enc_hook=str) + b"\n")
         ended = asyncio.create_task(process.wait())
         stopped = asyncio.create_task(self._stop.wait())
         try:
-            served = await process.stdout.readline() == READY
-            if served:
+            said = await process.stdout.readline()
+            if said == READY:
                 ready.set()
             await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -126,7 +133,8 @@ class Server:
             if process.returncode is None:
                 process.terminate()
                 await self._end(process, ended)
-        return served
+            metrics.bury(given[2], process.pid)
+        return said
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
         """Give a worker the time it may take, and a little more."""
@@ -197,5 +205,6 @@ def _in_url(host: str) -> str:
 
 def serve(settings: Settings) -> int:
     """Run a server in this process until it is told to stop."""
+    logs.configure(settings)
     asyncio.run(Server(settings, partial(print, flush=True)).run())
     return 0

@@ -1,11 +1,11 @@
 """One server process: an engine, the application, and granian in between.
 
 Started by `server`, which hands over the settings as JSON on standard input and reads one line from standard
-output when the process is ready. SIGTERM: parked polls go home, what was accepted is finished, then it exits.
+output: that the process is ready, or why it cannot be. SIGTERM: parked polls go home, what was accepted is
+finished, then it exits.
 """
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -18,25 +18,36 @@ import uvloop
 from granian.constants import HTTPModes, Interfaces, SSLProtocols
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
+from msgspec.structs import replace
 
+from queenmq.broker import logs
 from queenmq.broker.app import Application, Broker
+from queenmq.broker.metrics import Metrics
+from queenmq.broker.spool import spooling
 from queenmq.config import Settings
 from queenmq.engine import Engine
+from queenmq.engine.presence import Presence
+from queenmq.errors import ConfigurationError, QueenError
 
 log = logging.getLogger(__name__)
 
 READY = b"ready\n"
 HEADER_BYTES_MAX = 64 << 10
 
+Given = tuple[Settings, int, Path]  # what a worker is told: the settings, the port, where workers leave their numbers
+
 
 class Worker:
     """Serves until it is told to stop."""
 
-    def __init__(self, settings: Settings, port: int) -> None:
+    def __init__(self, settings: Settings, port: int, directory: Path) -> None:
         assert settings.dsn is not None
         self._settings = settings
-        self._engine = Engine(settings.dsn, settings)
+        # One connection less for the engine: that of its presence.
+        self._engine = Engine(settings.dsn, replace(settings, pool_size_max=settings.pool_size_max - 1))
+        self._presence = Presence(self._engine.database, self._engine.waiting)
         self._port = port
+        self._metrics = Metrics(self._engine, directory)
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -44,8 +55,9 @@ class Worker:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        async with self._engine:
-            application = Application(Broker(self._engine, self._settings))
+        async with self._engine, spooling(self._engine, self._presence, self._settings) as spool:
+            broker = Broker(self._engine, self._presence, spool, self._settings, self._metrics)
+            application = Application(broker)
             server = Server(
                 application,
                 address=self._settings.host,
@@ -62,26 +74,46 @@ class Worker:
                 log_enabled=False,
             )
             serving = asyncio.create_task(server.serve())
+            writing = asyncio.create_task(self._metrics.write())
+            await self._listening(serving)
             os.write(1, READY)
-            await self._stop.wait()
-            await self._drain(application)
-            server.stop()  # type: ignore[no-untyped-call]
-            await serving
+            await asyncio.wait((serving, asyncio.create_task(self._stop.wait())), return_when=asyncio.FIRST_COMPLETED)
+            await self._drain(server, serving)
+            writing.cancel()
 
-    async def _drain(self, application: Application) -> None:
-        """Send parked polls home and let requests in flight finish."""
+    async def _listening(self, serving: asyncio.Task[None]) -> None:
+        """Return when somebody who connects is heard: granian listens in a thread of its own."""
+        while not serving.done():
+            try:
+                _, writer = await asyncio.open_connection(self._settings.host, self._port)
+            except OSError:
+                await asyncio.sleep(0.005)
+            else:
+                writer.close()
+                return
+        raise ConfigurationError(f"cannot listen on {self._settings.host} port {self._port}")
+
+    async def _drain(self, server: Server, serving: asyncio.Task[None]) -> None:
+        """Send parked polls home, take no new connection, and let requests in flight finish."""
         self._engine.waiting.send_home()
-        with contextlib.suppress(TimeoutError):
+        server.stop()  # type: ignore[no-untyped-call]
+        try:
             async with asyncio.timeout(self._settings.stop_seconds_max):
-                await application.idle()
+                await serving
+        except TimeoutError:
+            log.warning("requests in flight took too long and were cut off")
 
 
 def main() -> None:
     """Run with the settings from standard input; end with the parent."""
-    settings, port = msgspec.json.decode(sys.stdin.readline(), type=tuple[Settings, int], dec_hook=_path)
+    given = msgspec.json.decode(sys.stdin.readline(), type=Given, dec_hook=_path)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    logging.basicConfig(level=logging.INFO)
-    uvloop.run(Worker(settings, port).run())
+    logs.configure(given[0])
+    try:
+        uvloop.run(Worker(*given).run())
+    except QueenError as error:
+        os.write(1, error.message.encode() + b"\n")
+        sys.exit(1)
 
 
 def _path(kind: type, value: object) -> object:

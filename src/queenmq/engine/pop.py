@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import repeat
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -37,11 +37,19 @@ select * from queen.pop_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 RELEASE = "select queen.release_lease($1)"
 
 
+class PopTimes(Struct, frozen=True, gc=False):
+    """What took how long in the call that served a pop, and the others that shared it."""
+
+    lease_seconds: float  # to find partitions and lease them
+    payload_seconds: float  # to read their messages
+
+
 class Popped(Struct, frozen=True):
     """What a pop brought: leases, and their messages in order."""
 
     leases: Sequence[Lease]
     messages: Sequence[Message]
+    times: PopTimes | None = None  # None where no call was made
 
 
 class ReadySince:
@@ -129,12 +137,15 @@ class Popper:
 
     async def _pop_all(self, requests: list[PopRequest]) -> Sequence[Popped | QueenError]:
         lease_ids = [uuid4() for _ in requests]
+        started = perf_counter()
         rows = await self._claim(requests, lease_ids)
+        leased = perf_counter()
         try:
             segments = await self._segments.read([_range(row) for row in rows])
         except QueenError:
             await self._release(lease_ids, {row["queue_name"] for row in rows})
             raise
+        times = PopTimes(leased - started, perf_counter() - leased)
         answers: list[tuple[list[Lease], list[Message]]] = [([], []) for _ in requests]
         unreadable: dict[int, EncryptionRequired] = {}
         for row in rows:
@@ -160,7 +171,7 @@ class Popper:
         if unreadable:  # somebody else may have the key
             queues = {row["queue_name"] for row in rows if row["request"] - 1 in unreadable}
             await self._release([lease_ids[number] for number in unreadable], queues)
-        return [unreadable.get(number) or Popped(*answer) for number, answer in enumerate(answers)]
+        return [unreadable.get(number) or Popped(*answer, times) for number, answer in enumerate(answers)]
 
     async def _claim(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
         async def call() -> list[Any]:

@@ -109,10 +109,12 @@ async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | 
     places = await locate(broker, bodies, group)
     acks = [place if isinstance(place, Ack) else None for place in places]
     answers = iter(await broker.engine.ack([each for each in acks if each is not None]) if any(acks) else ())
-    return [
+    results = [
         _result(broker, index, body, place, next(answers) if isinstance(place, Ack) else None)
         for index, (body, place) in enumerate(zip(bodies, places, strict=True))
     ]
+    broker.metrics.acked += sum(result.success for result in results)
+    return results
 
 
 async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[Ack | str]:

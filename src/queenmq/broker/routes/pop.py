@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from datetime import UTC, datetime
+from datetime import datetime
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -82,12 +82,25 @@ async def pop(broker: "Broker", request: Request) -> Response:
     empty_status = request.number("empty", 204, 200, 204)
     timeout_ms = request.number("timeout", WAIT_MS, 0, WAIT_MS_MAX)
     popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
-    request.phases["pop"] = perf_counter() - request.started
+    _note_times(request, popped, waited=wait)
+    broker.metrics.popped += len(popped.messages)
     if not popped.messages and empty_status == 204:
         return EMPTY
     found = _answer(popped, asked.group)
     broker.deliveries.remember(popped, (message.transaction_id for message in found.messages))
-    return answer(found)
+    response = answer(found)
+    request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
+    return response
+
+
+def _note_times(request: Request, popped: Popped, *, waited: bool) -> None:
+    """For the log of slow requests: what took how long. Who asked to wait is not slow while waiting."""
+    phases = request.phases
+    if popped.times is not None:
+        phases["lease"], phases["payload"] = popped.times.lease_seconds, popped.times.payload_seconds
+    phases["wait"] = perf_counter() - request.started - sum(phases.values())
+    if waited:
+        request.parked_seconds = phases["wait"]
 
 
 async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_seconds: float) -> Popped:
@@ -138,8 +151,10 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
     since = request.text("subscriptionFrom")
     if mode is not None and mode not in MODES:
         raise InvalidArgument(f"subscriptionMode is one of {', '.join(MODES)}, not {mode[:40]!r}")
+    if since == "now":
+        return "new", None  # by the database's clock
     if since is not None:
-        return "timestamp", datetime.now(UTC) if since == "now" else request.moment("subscriptionFrom")
+        return "timestamp", request.moment("subscriptionFrom")
     return (None if mode is None else MODES[mode]), None
 
 

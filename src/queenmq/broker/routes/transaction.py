@@ -91,6 +91,8 @@ async def transaction(broker: "Broker", request: Request) -> Response:
         pushed = await broker.engine.transaction([p for p in places if isinstance(p, Ack)], messages, required)
     except (LeaseGone, NotInLease) as refusal:
         return _undone(id, refusal, acks[0][0] if acks else 0, acks[0][1] if acks else None)
+    broker.metrics.acked += len(acks)
+    broker.metrics.pushed += len(messages)
     results = [
         OperationResult(index, "ack", True, transaction_id=each.transaction_id, partition_id=each.partition_id)
         for index, each in acks

@@ -1,0 +1,135 @@
+"""What the server counts: plain numbers in each worker, added up when somebody asks.
+
+A worker bumps its own numbers, which costs nothing worth mentioning, and writes them to a file of its own every
+second. Whoever is asked for the metrics adds its own numbers, of now, to those that the other workers have written.
+When a worker has ended, what it had counted still counts; what it had open (its gauges) is gone with it.
+"""
+
+import asyncio
+import contextlib
+import os
+from bisect import bisect_left
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from queenmq.broker.routing import Route
+    from queenmq.engine import Engine
+    from queenmq.engine.batching import Batcher
+
+# Upper ends in seconds; parked polls take longer than the rest, and as long as their clients like.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+WRITE_SECONDS = 1.0
+OPERATIONS = ("push", "pop", "ack")
+ENDED = "ended"
+
+RequestKey = tuple[str, str, int]  # method, pattern, status
+
+
+class Durations(Struct):
+    """How many requests there were, and how long they took."""
+
+    count: int = 0
+    seconds: float = 0.0
+    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+
+
+class Numbers(Struct):
+    """Everything that is counted in a worker, or in all of them."""
+
+    requests: dict[str, Durations] = {}  # by method, pattern and status, with a blank between them
+    counters: dict[str, int] = {}
+    gauges: dict[str, int] = {}
+
+    def add(self, other: "Numbers") -> None:
+        """Add what another has counted."""
+        for key, theirs in other.requests.items():
+            ours = self.requests.setdefault(key, Durations())
+            ours.count += theirs.count
+            ours.seconds += theirs.seconds
+            ours.buckets = [a + b for a, b in zip(ours.buckets, theirs.buckets, strict=True)]
+        for mine, others in ((self.counters, other.counters), (self.gauges, other.gauges)):
+            for name, value in others.items():
+                mine[name] = mine.get(name, 0) + value
+
+
+_numbers = msgspec.json.Decoder(Numbers)
+
+
+class Metrics:
+    """The numbers of one worker, and the way to those of the others."""
+
+    def __init__(self, engine: "Engine", directory: Path) -> None:
+        self.pushed = 0  # messages, bumped by the routes
+        self.popped = 0
+        self.acked = 0
+        self.in_flight = 0  # requests
+        self._engine = engine
+        self._path = directory / str(os.getpid())
+        self._requests: dict[RequestKey, Durations] = {}
+
+    def answered(self, route: "Route | None", status: int, seconds: float) -> None:
+        """Count a request."""
+        key = (route.method, route.pattern, status) if route is not None else ("", "", status)
+        durations = self._requests.get(key)
+        if durations is None:
+            durations = self._requests[key] = Durations()
+        durations.count += 1
+        durations.seconds += seconds
+        durations.buckets[bisect_left(BUCKETS, seconds)] += 1
+
+    def own(self) -> Numbers:
+        """What this worker has counted."""
+        engine = self._engine
+        counters = {
+            "messages_pushed": self.pushed,
+            "messages_popped": self.popped,
+            "messages_acked": self.acked,
+            "database_calls": engine.database.calls,
+            "segment_cache_hits": engine.segments.hits,
+            "segment_cache_misses": engine.segments.misses,
+        }
+        batchers: tuple[Batcher[Any, Any], ...] = engine.pusher.batcher, engine.popper.batcher, engine.acker.batcher
+        for operation, batcher in zip(OPERATIONS, batchers, strict=True):
+            counters[f"{operation}_requests"] = batcher.requests
+            counters[f"{operation}_batches"] = batcher.batches
+        gauges = {"workers": 1, "parked_polls": engine.waiting.parked, "requests_in_flight": self.in_flight}
+        return Numbers({" ".join(map(str, key)): each for key, each in self._requests.items()}, counters, gauges)
+
+    def total(self) -> Numbers:
+        """What all workers have counted: this one until now, the others until they last wrote."""
+        total = Numbers()
+        total.add(self.own())
+        for path in self._path.parent.iterdir():
+            if path != self._path and not path.suffix:
+                with contextlib.suppress(FileNotFoundError):  # a worker has just ended
+                    total.add(_numbers.decode(path.read_bytes()))
+        return total
+
+    async def write(self) -> None:
+        """Let the other workers see the numbers, for ever."""
+        while True:
+            _replace(self._path, self.own())
+            await asyncio.sleep(WRITE_SECONDS)
+
+
+def bury(directory: Path, pid: int) -> None:
+    """A worker has ended: keep what it had counted, and forget its gauges."""
+    path = directory / str(pid)
+    with contextlib.suppress(FileNotFoundError):
+        ended = _numbers.decode(path.read_bytes())
+        ended.gauges = {}
+        with contextlib.suppress(FileNotFoundError):
+            ended.add(_numbers.decode((directory / ENDED).read_bytes()))
+        path.unlink()
+        _replace(directory / ENDED, ended)
+
+
+def _replace(path: Path, numbers: Numbers) -> None:
+    """Write a file that nobody ever sees half written."""
+    new = path.with_suffix(".new")
+    new.write_bytes(msgspec.json.encode(numbers))
+    new.replace(path)

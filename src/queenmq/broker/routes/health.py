@@ -1,0 +1,219 @@
+"""GET /health, /ready, /metrics and /metrics/prometheus."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from queenmq import __version__
+from queenmq.broker.http import Request, Response, answer
+from queenmq.broker.metrics import BUCKETS, OPERATIONS, Durations, Numbers
+from queenmq.engine.figures import GroupLag, QueueDepth
+from queenmq.errors import DatabaseUnavailable, Unavailable
+
+if TYPE_CHECKING:
+    from queenmq.broker.app import Broker
+
+READY_SECONDS_MAX = 2.0  # to hear from PostgreSQL
+TEXT = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
+
+
+class Health(Struct):
+    """The server process is alive."""
+
+    status: Literal["healthy"]
+    version: str
+
+
+class Readiness(Struct):
+    """The server can serve."""
+
+    status: Literal["ready"]
+
+
+class RouteMetrics(Struct):
+    """The requests of one route that were answered with one status; both are empty where no route was found."""
+
+    method: str
+    route: str
+    status: int
+    count: int
+    seconds: float
+
+
+class MessageMetrics(Struct):
+    """Messages since the server was started."""
+
+    pushed: int
+    popped: int
+    acked: int
+
+
+class BatchingMetrics(Struct, rename="camel"):
+    """How many requests shared how many calls to the database."""
+
+    requests: int
+    batches: int
+    requests_per_batch: float
+
+
+class DatabaseMetrics(Struct):
+    """Calls to the database."""
+
+    calls: int
+
+
+class PollMetrics(Struct):
+    """Long polls that wait now."""
+
+    parked: int
+
+
+class CacheMetrics(Struct):
+    """Ranges of messages that were read from memory, and that were not."""
+
+    hits: int
+    misses: int
+
+
+class MetricsAnswer(Struct, rename="camel"):
+    """What all workers of this server have counted since it was started, and how queues and groups stand."""
+
+    workers: int
+    requests_in_flight: int
+    requests: list[RouteMetrics]
+    messages: MessageMetrics
+    batching: dict[str, BatchingMetrics]
+    database: DatabaseMetrics
+    polls: PollMetrics
+    segment_cache: CacheMetrics
+    queues: list[QueueDepth]
+    groups: list[GroupLag]
+
+
+async def health(_broker: "Broker", _request: Request) -> Response:
+    """Whether the server is alive."""
+    return answer(Health("healthy", __version__))
+
+
+async def ready(broker: "Broker", _request: Request) -> Response:
+    """Whether the server can serve; 503 says why not."""
+    try:
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            await broker.engine.database.value("select 1")
+    except TimeoutError:
+        raise DatabaseUnavailable(f"PostgreSQL did not answer within {READY_SECONDS_MAX:.0f} seconds") from None
+    except Unavailable as error:
+        raise DatabaseUnavailable(f"PostgreSQL is out of reach: {error.message}") from error
+    return answer(Readiness("ready"))
+
+
+async def metrics(broker: "Broker", _request: Request) -> Response:
+    """What the server has counted, as JSON."""
+    numbers = broker.metrics.total()
+    count = numbers.counters
+    depths, lags = await broker.engine.figures.read()
+    return answer(
+        MetricsAnswer(
+            workers=numbers.gauges["workers"],
+            requests_in_flight=numbers.gauges["requests_in_flight"],
+            requests=[RouteMetrics(*labels, each.count, each.seconds) for labels, each in _requests(numbers)],
+            messages=MessageMetrics(count["messages_pushed"], count["messages_popped"], count["messages_acked"]),
+            batching={name: _batching(count[f"{name}_requests"], count[f"{name}_batches"]) for name in OPERATIONS},
+            database=DatabaseMetrics(count["database_calls"]),
+            polls=PollMetrics(numbers.gauges["parked_polls"]),
+            segment_cache=CacheMetrics(count["segment_cache_hits"], count["segment_cache_misses"]),
+            queues=list(depths),
+            groups=list(lags),
+        )
+    )
+
+
+async def prometheus(broker: "Broker", _request: Request) -> Response:
+    """What the server has counted, as Prometheus reads it."""
+    numbers = broker.metrics.total()
+    depths, lags = await broker.engine.figures.read()
+    families = [*_families(numbers), *_queue_families(depths, lags)]
+    return Response(200, generate_latest(_Collected(families)), (TEXT,))
+
+
+class _Collected:
+    """A registry of what is there."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def _requests(numbers: Numbers) -> Iterator[tuple[tuple[str, str, int], Durations]]:
+    """Requests by method, route and status."""
+    for key, durations in sorted(numbers.requests.items()):
+        method, route, status = key.split(" ")
+        yield (method, route, int(status)), durations
+
+
+def _batching(requests: int, batches: int) -> BatchingMetrics:
+    return BatchingMetrics(requests, batches, round(requests / batches, 2) if batches else 0.0)
+
+
+def _families(numbers: Numbers) -> Iterator[Metric]:
+    count, gauges = numbers.counters, numbers.gauges
+    durations = HistogramMetricFamily(
+        "queen_request_seconds", "Requests and how long they took.", labels=("method", "route", "status")
+    )
+    for (method, route, status), each in _requests(numbers):
+        durations.add_metric((method, route, str(status)), _cumulative(each.buckets), each.seconds)
+    yield durations
+    for name, help in (
+        ("messages_pushed", "Messages pushed."),
+        ("messages_popped", "Messages delivered."),
+        ("messages_acked", "Messages acknowledged."),
+        ("database_calls", "Calls to the database."),
+        ("segment_cache_hits", "Ranges of messages that were read from memory."),
+        ("segment_cache_misses", "Ranges of messages that were read from the database."),
+    ):
+        yield CounterMetricFamily(f"queen_{name}", help, value=count[name])
+    for what, help in (
+        ("requests", "Requests that were gathered into calls to the database."),
+        ("batches", "Calls to the database that they became."),
+    ):
+        family = CounterMetricFamily(f"queen_batched_{what}", help, labels=("operation",))
+        for operation in OPERATIONS:
+            family.add_metric((operation,), count[f"{operation}_{what}"])
+        yield family
+    for name, help in (
+        ("workers", "Server processes."),
+        ("parked_polls", "Long polls that wait."),
+        ("requests_in_flight", "Requests that are not yet answered, parked polls included."),
+    ):
+        yield GaugeMetricFamily(f"queen_{name}", help, value=gauges[name])
+
+
+def _queue_families(depths: Sequence[QueueDepth], lags: Sequence[GroupLag]) -> Iterator[Metric]:
+    stored = GaugeMetricFamily("queen_queue_stored_messages", "Messages kept in a queue.", labels=("queue",))
+    depth = GaugeMetricFamily("queen_queue_depth", "Messages some group has not finished.", labels=("queue",))
+    for queue in depths:
+        stored.add_metric((queue.queue,), queue.stored)
+        depth.add_metric((queue.queue,), queue.depth)
+    labels = ("queue", "group")
+    messages = GaugeMetricFamily("queen_group_lag_messages", "Messages a group has yet to finish.", labels=labels)
+    seconds = GaugeMetricFamily("queen_group_lag_seconds", "Age of the oldest of them.", labels=labels)
+    for lag in lags:
+        messages.add_metric((lag.queue, lag.group), lag.messages)
+        seconds.add_metric((lag.queue, lag.group), lag.seconds)
+    return iter((stored, depth, messages, seconds))
+
+
+def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
+    """Each bucket with all below it, as Prometheus counts."""
+    total = 0
+    found = []
+    for end, count in zip((*map(str, BUCKETS), "+Inf"), buckets, strict=True):
+        total += count
+        found.append((end, float(total)))
+    return found

@@ -1,0 +1,145 @@
+"""Health, readiness and metrics."""
+
+import asyncio
+import os
+import signal
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import queenmq
+from tests.broker.shorthand import ack, pop, push, refused
+
+
+@pytest.fixture
+async def root(server):
+    """A client of the module's server, for what is not below /api/v1."""
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        yield client
+
+
+async def figures(client):
+    """What Prometheus reads: {name: {labels: value}}."""
+    answer = await client.get("/metrics/prometheus")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = {}
+    for family in text_string_to_metric_families(answer.text):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels[name] for name in sorted(sample.labels))] = (
+                sample.value
+            )
+    return found
+
+
+async def test_a_server_that_lives_is_healthy_and_ready(root):
+    answer = await root.get("/health")
+    assert (answer.status_code, answer.json()) == (200, {"status": "healthy", "version": queenmq.__version__})
+    answer = await root.get("/ready")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ready"})
+    assert (await root.head("/health")).status_code == 200
+
+
+async def test_without_postgres_a_server_is_healthy_but_not_ready(serve, proxy):
+    server = await serve(dsn=proxy.dsn, retry_attempts_max=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        proxy.refuse()
+        proxy.cut()
+        refusal = await client.get("/ready")
+        assert "PostgreSQL" in refused(refusal, 503, "DATABASE_UNAVAILABLE")["error"]
+        assert refusal.headers["retry-after"]
+        assert (await client.get("/health")).status_code == 200
+        assert (await client.get("/metrics")).status_code == 200
+        proxy.accept()
+        async with asyncio.timeout(20):
+            while (await client.get("/ready")).status_code != 200:
+                pass
+
+
+async def test_a_postgres_that_says_nothing_makes_a_server_unready(serve, proxy):
+    server = await serve(dsn=proxy.dsn)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        proxy.pause()
+        assert "within 2 seconds" in refused(await client.get("/ready"), 503, "DATABASE_UNAVAILABLE")["error"]
+        proxy.resume()
+
+
+async def test_traffic_is_counted(http, root, queue):
+    before = (await root.get("/metrics")).json()
+    await push(http, queue, 1, 2, 3)
+    messages = (await pop(http, queue, batch=2))["messages"]
+    await ack(http, *messages)
+    await http.post("/push", content=b"no json")
+    await http.get("/nothing")
+    after = (await root.get("/metrics")).json()
+    assert {name: after["messages"][name] - before["messages"][name] for name in after["messages"]} == {
+        "pushed": 3,
+        "popped": 2,
+        "acked": 2,
+    }
+    assert after["database"]["calls"] > before["database"]["calls"]
+    for operation in ("push", "pop", "ack"):
+        assert after["batching"][operation]["requests"] == before["batching"][operation]["requests"] + 1
+        assert after["batching"][operation]["requestsPerBatch"] >= 1
+    assert after["segmentCache"]["hits"] == before["segmentCache"]["hits"] + 1
+    requests = {(each["method"], each["route"], each["status"]): each["count"] for each in after["requests"]}
+    assert requests["POST", "/api/v1/push", 201] == 1
+    assert requests["POST", "/api/v1/push", 400] == 1
+    assert requests["GET", "/api/v1/pop/queue/{queue}", 200] == 1
+    assert requests["", "", 404] == 1
+    assert (after["workers"], after["requestsInFlight"]) == (1, 1)
+
+
+async def test_prometheus_reads_the_same_figures(http, root, queue):
+    await push(http, queue, 1, 2)
+    found = await figures(root)
+    told = (await root.get("/metrics")).json()
+    assert found["queen_messages_pushed_total"][()] == told["messages"]["pushed"] >= 2
+    assert found["queen_batched_requests_total"]["push",] == told["batching"]["push"]["requests"]
+    key = ("POST", "/api/v1/push", "201")
+    pushes = found["queen_request_seconds_count"][key]
+    assert pushes == found["queen_request_seconds_bucket"][("+Inf", *key)]
+    assert pushes == next(r["count"] for r in told["requests"] if (r["route"], r["status"]) == (key[1], 201))
+    assert found["queen_request_seconds_sum"][key] > 0
+    assert found["queen_workers"][()] == 1
+
+
+async def test_metrics_tell_of_queues_and_groups(serve):
+    server = await serve()
+    async with server.client() as http:
+        await push(http, "orders", 1, 2, 3)
+        (message,) = (await pop(http, "orders", consumerGroup="g"))["messages"]
+        await ack(http, message)
+        told = (await http.get(f"{server.url}/metrics")).json()
+        assert told["queues"] == [{"queue": "orders", "stored": 3, "depth": 2}]
+        (lag,) = told["groups"]
+        assert lag.pop("seconds") > 0
+        assert lag == {"queue": "orders", "group": "g", "messages": 2}
+        http.base_url = server.url
+        found = await figures(http)
+        assert found["queen_group_lag_messages"] == {("g", "orders"): 2}
+        assert found["queen_queue_depth"] == {("orders",): 2}
+
+
+async def test_the_numbers_of_all_workers_add_up_also_of_dead_ones(serve):
+    server = await serve(workers=2)
+
+    async def pushed_by_now(count, workers):
+        """Return when the metrics have caught up."""
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    async with httpx.AsyncClient(base_url=server.url) as client:
+                        told = (await client.get("/metrics")).json()
+                except httpx.TransportError:  # it went to the worker that is being killed
+                    continue
+                if (told["messages"]["pushed"], told["workers"]) == (count, workers):
+                    return
+
+    for n in range(20):  # each over a connection of its own, so that both workers get some
+        async with server.client() as http:
+            await push(http, "q", n)
+    await pushed_by_now(20, 2)
+    os.kill(server.workers()[0], signal.SIGKILL)
+    await pushed_by_now(20, 2)  # its replacement is there
