@@ -1,7 +1,8 @@
 """Reads a page as a user would: one Python session and one SQL session, on a database of its own.
 
 Python blocks continue one another, with `await` at the top level as in `python -m asyncio`; they find an open
-`engine` and its `DSN`. A block that calls asyncio.run is a program of its own, and so is every console command.
+`engine` and its `DSN`. A block that calls asyncio.run is a program of its own, and so is every console command; one
+that mentions $URL finds a server there, on the same database.
 """
 
 import ast
@@ -24,6 +25,7 @@ from queenmq.engine import Engine
 from queenmq.engine.embedded.binaries import wheel_bin_dir
 from tests.docs.page import ROOT, Block, Statement, commands, keeps, statements
 from tests.fixtures.clusters import server_dir
+from tests.fixtures.servers import Served
 
 INBOX_ROUNDS_MAX = 1_000
 
@@ -37,6 +39,16 @@ class Reader:
         self._connection = connection
         self._directory = directory
         self._names: dict[str, Any] = {"DSN": dsn, "engine": engine}
+        self._server: Served | None = None
+
+    def close(self) -> None:
+        """Stop the server, if a block needed one."""
+        if self._server is not None:
+            self._server.end()
+
+    def offer(self, **names: Any) -> None:
+        """Let Python blocks find something more."""
+        self._names |= names
 
     async def read(self, block: Block) -> None:
         """Run a block; what it does not keep of its promises is an AssertionError that says where."""
@@ -85,6 +97,8 @@ class Reader:
         _compare([promise for _, promise in _promises(text)], output)
 
     async def _command(self, command: Statement) -> None:
+        if "$URL" in command.text and self._server is None:
+            self._server = await asyncio.to_thread(Served, self._directory / "server", self._dsn, {})
         output = await self._run("/bin/sh", "-ec", command.text, cwd=ROOT if command.text.startswith("make ") else None)
         if command.promised:
             _compare(command.promised, output)
@@ -97,6 +111,7 @@ class Reader:
             "PATH": os.pathsep.join(tools),
             "QUEEN_DSN": self._dsn,
             "QUEEN_DATA_DIR": str(self._directory / "data"),
+            "URL": "" if self._server is None else self._server.url,
         }
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -138,7 +153,11 @@ async def reader(dsn: str) -> AsyncIterator[Reader]:
     try:
         with server_dir() as directory:
             async with Engine(dsn, Settings.load({})) as engine:
-                yield Reader(dsn, engine, connection, directory)
+                page = Reader(dsn, engine, connection, directory)
+                try:
+                    yield page
+                finally:
+                    await asyncio.to_thread(page.close)
     finally:
         await connection.close()
 
