@@ -46,10 +46,6 @@ class Reader:
         if self._server is not None:
             self._server.end()
 
-    def offer(self, **names: Any) -> None:
-        """Let Python blocks find something more."""
-        self._names |= names
-
     async def read(self, block: Block) -> None:
         """Run a block; what it does not keep of its promises is an AssertionError that says where."""
         try:
