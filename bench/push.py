@@ -84,9 +84,9 @@ def push(engine: Engine, partitions: int) -> Work:
     return work
 
 
-def push_with_ids(engine: Engine, partitions: int) -> Work:
+def push_with_ids(engine: Engine, partitions: int, flush_messages: int = FLUSH_MESSAGES) -> Work:
     """The same with an id on every message, new each time; like the others, messages are made before they are timed."""
-    texts = payloads()
+    texts = payloads()[:flush_messages]
     names = [f"p{number % partitions}" for number in range(len(texts))]
     prefix = f"order-{uuid.uuid4()}"
     flushes = (

@@ -1,0 +1,248 @@
+"""The server under load: a real `queen serve` with its defaults, the load from another process on the same machine."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from bench.harness import Bench, Line, latencies, percentile, rate
+from bench.push import push_with_ids
+from queenmq.engine import Engine
+from queenmq.model import Outgoing
+
+GREETING = "Queen listens at http://"
+MEMORY_MB_MAX = 300
+PARKED = 10_000
+PARKED_MB_MAX = 200
+PARTITIONS = 10_000
+
+
+class Served:
+    """A server, and load on it."""
+
+    def __init__(self, dsn: str, seconds: float) -> None:
+        self.dsn = dsn
+        self.seconds = seconds
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from queenmq.cli import main; main()", "serve", "--port", "0", "--dsn", dsn],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        address = self._process.stdout.readline().removeprefix(GREETING).strip()
+        self.host, port = address.rsplit(":", 1)
+        self.port = int(port)
+
+    def workers(self) -> list[int]:
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return [int(pid) for pid in children]
+
+    def memory_mb(self, what: str = "VmRSS") -> float:
+        """Of the worker that has most of it: now (VmRSS) or at most (VmHWM)."""
+        found = []
+        for pid in self.workers():
+            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+            found += [int(line.split()[1]) / 1024 for line in lines if line.startswith(what)]
+        return max(found)
+
+    async def load(self, case: str, **options: Any) -> dict[str, Any]:
+        """Run the load generator to its end."""
+        process = await self.start(case, **options)
+        out, _ = await process.communicate()
+        return json.loads(out)  # type: ignore[no-any-return]
+
+    async def start(self, case: str, queue: str = "q", connections: int = 1, **options: Any) -> Any:
+        where = {"host": self.host, "port": self.port, "queue": queue}
+        load = where | {"connections": connections, "seconds": self.seconds}
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "bench.http.load",
+            json.dumps({"case": case, "load": load, **options}),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def serving(bench: Bench) -> AsyncIterator[Served]:
+    """A server on a fresh database."""
+    dsn = await bench.database()
+    served = Served(dsn, bench.seconds)
+    try:
+        yield served
+    finally:
+        served.stop()
+        await bench.drop(dsn)
+
+
+async def run(bench: Bench) -> None:
+    async with serving(bench) as served:
+        connection = await asyncpg.connect(served.dsn)
+        await connection.execute("create table commits (n int)")
+        commits = await latencies(200, lambda: connection.execute("insert into commits values (1)"))
+        commit_ms = percentile(commits, 50)
+        await _push(bench, served, commit_ms)
+        await _drain(bench, served)
+        await _fan_out(bench, served)
+        await _wake(bench, served, commit_ms)
+        peak = served.memory_mb("VmHWM")
+        bench.report(
+            Line(
+                "HTTP: memory of a worker under all of the above",
+                f"under {MEMORY_MB_MAX} MB",
+                f"{peak:.0f} MB at most",
+                peak < MEMORY_MB_MAX,
+            )
+        )
+        await _park(bench, served, connection)
+        await connection.close()
+    await _pop(bench)
+
+
+async def _push(bench: Bench, served: Served, commit_ms: float) -> None:
+    pushed = await served.load("push", queue="hundred", batch=100, partitions=100, connections=16)
+    async with bench.engine() as engine:
+        own = await rate(bench.seconds, 16, push_with_ids(engine, 100, flush_messages=100))
+    share = pushed["rate"] / own
+    bench.report(
+        Line(
+            "HTTP: push batch 100, 16 connections, 100 partitions",
+            "100,000/s or 40% of the engine's own rate",
+            f"{pushed['rate']:,.0f}/s, {share:.0%}",
+            pushed["rate"] >= 100_000 or share >= 0.4,
+            f"engine {own:,.0f}/s; {_generator(pushed)}",
+        )
+    )
+    for batch, asked in ((10, 40_000), (1, 5_000)):
+        pushed = await served.load("push", queue=f"q{batch}", batch=batch, partitions=100, connections=64)
+        bench.report(
+            Line(
+                f"HTTP: push batch {batch}, 64 connections",
+                f"{asked:,}/s",
+                f"{pushed['rate']:,.0f}/s",
+                pushed["rate"] >= asked,
+                _generator(pushed),
+            )
+        )
+    pushed = await served.load("push", queue="single", batch=1, partitions=100, connections=1)
+    bench.report(
+        Line(
+            "HTTP: push batch 1, 1 connection",
+            "p50 under 1 commit + 2 ms",
+            f"{pushed['p50']:.2f} ms",
+            pushed["p50"] < commit_ms + 2,
+            f"commit {commit_ms:.2f} ms, p99 {pushed['p99']:.2f} ms",
+        )
+    )
+
+
+async def _drain(bench: Bench, served: Served) -> None:
+    await served.load("push", queue="drain", batch=1000, partitions=100, connections=4)
+    drained = await served.load("drain", queue="drain", batch=100, group="g", connections=16)
+    _report_rate(bench, "HTTP: drain by pop batch 100 + ack batch, 16 connections", 60_000, drained)
+    await served.load("push", queue="ones", batch=1000, partitions=1000, connections=4)
+    drained = await served.load("drain", queue="ones", batch=1, group="g", connections=64)
+    _report_rate(bench, "HTTP: drain by pop batch 1 + ack, 64 connections, 1,000 partitions", 2_500, drained)
+
+
+def _report_rate(bench: Bench, case: str, asked: int, measured: dict[str, Any]) -> None:
+    reached = f"{measured['rate']:,.0f}/s"
+    bench.report(Line(case, f"{asked:,}/s", reached, measured["rate"] >= asked, _generator(measured)))
+
+
+async def _fan_out(bench: Bench, served: Served) -> None:
+    await served.load("push", queue="fan", batch=1000, partitions=100, connections=4)
+    one = await served.load("fan_out", queue="fan", batch=100, group="one", groups=1, connections=15)
+    five = await served.load("fan_out", queue="fan", batch=100, group="five", groups=5, connections=15)
+    ratio = five["rate"] / one["rate"]
+    bench.report(
+        Line(
+            "HTTP: fan-out to 5 groups, deliveries against one group",
+            "3x",
+            f"{ratio:.2f}x",
+            ratio >= 3,
+            f"one {one['rate']:,.0f}/s, five {five['rate']:,.0f}/s",
+        )
+    )
+
+
+async def _wake(bench: Bench, served: Served, commit_ms: float) -> None:
+    count = 200 if bench.quick else 2_000
+    woken = await served.load("wake", queue="wake", count=count, per_second=100)
+    bench.report(
+        Line(
+            "HTTP: push to long poll, 100/s",
+            "p50 under 2 commits + 3 ms, p99 under 50 ms",
+            f"p50 {woken['p50']:.2f} ms, p99 {woken['p99']:.2f} ms",
+            woken["p50"] < 2 * commit_ms + 3 and woken["p99"] < 50,
+            f"commit {commit_ms:.2f} ms",
+        )
+    )
+
+
+async def _park(bench: Bench, served: Served, connection: Any) -> None:
+    count = 1_000 if bench.quick else PARKED
+    before = served.memory_mb()
+    process = await served.start("park", queue="park", count=count)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    await process.stdout.readline()
+    while await connection.fetchval("select count(*) from queen.queue_groups where name = 'park'") == 0:
+        pass
+    grown = served.memory_mb() - before
+    calls = await connection.fetchval(CALLS)
+    out, _ = await process.communicate(b"\n")
+    calls = await connection.fetchval(CALLS) - calls
+    served_polls = json.loads(out)["served"]
+    bench.report(
+        Line(
+            f"HTTP: {count:,} parked polls, one message",
+            f"under {PARKED_MB_MAX} MB more, one poll served, no herd",
+            f"{grown:.0f} MB, {served_polls} served, {calls} transactions in about a second",
+            grown < PARKED_MB_MAX and served_polls == 1 and calls < 100,
+        )
+    )
+
+
+async def _pop(bench: Bench) -> None:
+    """On 10,000 partitions: all of them, one of them, none of them pending."""
+    async with serving(bench) as served:
+        async with Engine(served.dsn) as engine:
+            for start in range(0, PARTITIONS, 1_000):
+                await engine.push([Outgoing("q", b"1", f"p{number}") for number in range(start, start + 1_000)])
+        for what in ("all", "one", "none"):
+            group = f"group-{what}"
+            if what != "all":
+                await served.load("drain", batch=1_000, group=group, connections=4, until_empty=True)
+            popped = await served.load("pop", group=group, count=500, push_first=what == "one")
+            bench.report(
+                Line(
+                    f"HTTP: pop on 10,000 partitions, {what} pending",
+                    "p50 under 5 ms",
+                    f"{popped['p50']:.2f} ms",
+                    popped["p50"] < 5,
+                    f"p99 {popped['p99']:.2f} ms",
+                )
+            )
+
+
+def _generator(measured: dict[str, Any]) -> str:
+    return f"load generator {measured['cpu']:.0%} of a core"
+
+
+CALLS = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()"
