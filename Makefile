@@ -19,8 +19,8 @@ export PIP_ROOT_USER_ACTION := ignore
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(STAMP) ## a guided tour on a private PostgreSQL of its own
-	$(BIN)/queen tour $(ARGS)
+run: $(STAMP) ## the server on a private PostgreSQL of its own (ARGS='--port 7000')
+	$(BIN)/queen serve $(ARGS)
 
 test: $(STAMP) ## all tests, on every PostgreSQL at hand (ARGS='-k lease -x' to pick)
 	$(BIN)/python -m pytest $(ARGS)
