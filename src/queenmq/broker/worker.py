@@ -21,7 +21,8 @@ from granian.server.embed import Server
 from msgspec.structs import replace
 
 from queenmq.broker import logs
-from queenmq.broker.app import Application, Broker
+from queenmq.broker.app import Broker
+from queenmq.broker.dispatch import Application
 from queenmq.broker.metrics import Metrics
 from queenmq.broker.spool import spooling
 from queenmq.config import Settings

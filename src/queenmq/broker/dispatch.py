@@ -1,0 +1,57 @@
+"""The way of a request: from granian to its route, and back with the answer."""
+
+import logging
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from queenmq.broker.app import ROUTES, Broker
+from queenmq.broker.auth import configured_authenticator
+from queenmq.broker.http import Request, Response, failure
+from queenmq.broker.logs import Journal
+from queenmq.broker.routing import Route, Router
+from queenmq.errors import QueenError
+
+log = logging.getLogger(__name__)
+
+
+class Application:
+    """Takes a request from granian, finds its route, answers."""
+
+    def __init__(self, broker: Broker, routes: Sequence[Route] = ROUTES) -> None:
+        self.broker = broker
+        self.router = Router(routes)
+        self._authenticator = configured_authenticator(broker.settings)
+        self._body_bytes_max = broker.settings.body_bytes_max
+        self._body_seconds_max = broker.settings.body_timeout_ms / 1000
+        self._journal = Journal(broker.settings)
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Answer one request."""
+        request = Request(scope, protocol, self._body_bytes_max, self._body_seconds_max)
+        metrics = self.broker.metrics
+        metrics.in_flight += 1
+        try:
+            response = await self._respond(request)
+        finally:
+            metrics.in_flight -= 1
+        seconds = perf_counter() - request.started
+        metrics.answered(request.route, response.status, seconds)
+        self._journal.note(request, response, seconds)
+        headers = list(response.headers)
+        if request.method == "HEAD" or not response.body:
+            protocol.response_empty(response.status, headers)
+        else:
+            protocol.response_bytes(response.status, headers, response.body)
+
+    async def _respond(self, request: Request) -> Response:
+        try:
+            route = request.route = self.router.find(request)
+            if self._authenticator is not None and route.role is not None:
+                await self._authenticator.admit(request, route.role)
+            return await route.handler(self.broker, request)
+        except QueenError as error:
+            return failure(error)
+        except Exception:
+            log.exception("a request failed in an unforeseen way", extra={"path": request.path})
+            return failure(QueenError("something went wrong in the server"))
