@@ -122,6 +122,26 @@ async def test_metrics_tell_of_queues_and_groups(serve):
         assert found["queen_queue_depth"] == {("orders",): 2}
 
 
+async def test_metrics_tell_what_waits_in_the_spool(serve):
+    server = await serve()
+    async with server.client() as http:
+        assert (await http.post("/system/maintenance", json={"enabled": True})).status_code == 200
+        await push(http, "q", 1, 2, status=202)
+        http.base_url = server.url
+        spool = (await http.get("/metrics")).json()["spool"]
+        assert (spool["messages"], spool["refusedMessages"]) == (2, 0)
+        found = await figures(http)
+        assert found["queen_spool_messages"] == {(): 2}
+        assert found["queen_spool_bytes"] == {(): spool["bytes"]}
+
+
+async def test_without_a_spool_metrics_tell_of_none(serve):
+    server = await serve(spool=False)
+    async with server.client(base_url=server.url) as http:
+        assert (await http.get("/metrics")).json()["spool"] is None
+        assert "queen_spool_messages" not in await figures(http)
+
+
 async def test_the_numbers_of_all_workers_add_up_also_of_dead_ones(serve):
     server = await serve(workers=2)
 

@@ -1,6 +1,7 @@
 """GET /health, /ready, /metrics and /metrics/prometheus."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +18,7 @@ from queenmq.errors import DatabaseUnavailable, Unavailable
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
 
-READY_SECONDS_MAX = 2.0  # to hear from PostgreSQL
+ANSWER_SECONDS_MAX = 2.0  # to hear from PostgreSQL
 TEXT = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -79,8 +80,19 @@ class CacheMetrics(Struct):
     misses: int
 
 
+class SpoolMetrics(Struct, rename="camel"):
+    """Messages that wait in the spool of this server, their bytes, and messages that were set aside."""
+
+    messages: int
+    bytes: int
+    refused_messages: int
+
+
 class MetricsAnswer(Struct, rename="camel"):
-    """What all workers of this server have counted since it was started, and how queues and groups stand."""
+    """What all workers of this server have counted since it was started, and how queues and groups stand.
+
+    `spool` is null where there is none, or where it could not be looked at.
+    """
 
     workers: int
     requests_in_flight: int
@@ -90,6 +102,7 @@ class MetricsAnswer(Struct, rename="camel"):
     database: DatabaseMetrics
     polls: PollMetrics
     segment_cache: CacheMetrics
+    spool: SpoolMetrics | None
     queues: list[QueueDepth]
     groups: list[GroupLag]
 
@@ -102,10 +115,10 @@ async def health(_broker: "Broker", _request: Request) -> Response:
 async def ready(broker: "Broker", _request: Request) -> Response:
     """Whether the server can serve; 503 says why not."""
     try:
-        async with asyncio.timeout(READY_SECONDS_MAX):
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
             await broker.engine.database.value("select 1")
     except TimeoutError:
-        raise DatabaseUnavailable(f"PostgreSQL did not answer within {READY_SECONDS_MAX:.0f} seconds") from None
+        raise DatabaseUnavailable(f"PostgreSQL did not answer within {ANSWER_SECONDS_MAX:.0f} seconds") from None
     except Unavailable as error:
         raise DatabaseUnavailable(f"PostgreSQL is out of reach: {error.message}") from error
     return answer(Readiness("ready"))
@@ -126,6 +139,7 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
             database=DatabaseMetrics(count["database_calls"]),
             polls=PollMetrics(numbers.gauges["parked_polls"]),
             segment_cache=CacheMetrics(count["segment_cache_hits"], count["segment_cache_misses"]),
+            spool=await _spool(broker),
             queues=list(depths),
             groups=list(lags),
         )
@@ -136,8 +150,16 @@ async def prometheus(broker: "Broker", _request: Request) -> Response:
     """What the server has counted, as Prometheus reads it."""
     numbers = broker.metrics.total()
     depths, lags = await broker.engine.figures.read()
-    families = [*_families(numbers), *_queue_families(depths, lags)]
+    families = [*_families(numbers), *_queue_families(depths, lags), *_spool_families(await _spool(broker))]
     return Response(200, generate_latest(_Collected(families)), (TEXT,))
+
+
+async def _spool(broker: "Broker") -> SpoolMetrics | None:
+    if broker.spool is not None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                return SpoolMetrics(*await broker.spool.buffered())
+    return None
 
 
 class _Collected:
@@ -207,6 +229,14 @@ def _queue_families(depths: Sequence[QueueDepth], lags: Sequence[GroupLag]) -> I
         messages.add_metric((lag.queue, lag.group), lag.messages)
         seconds.add_metric((lag.queue, lag.group), lag.seconds)
     return iter((stored, depth, messages, seconds))
+
+
+def _spool_families(spool: SpoolMetrics | None) -> Iterator[Metric]:
+    if spool is not None:
+        yield GaugeMetricFamily("queen_spool_messages", "Messages that wait in the spool.", value=spool.messages)
+        yield GaugeMetricFamily("queen_spool_bytes", "Bytes of their files.", value=spool.bytes)
+        help = "Messages that were refused when they were to be stored, and set aside."
+        yield GaugeMetricFamily("queen_spool_refused_messages", help, value=spool.refused_messages)
 
 
 def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
