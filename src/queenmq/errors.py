@@ -393,9 +393,7 @@ BY_SQLSTATE: dict[str, type[QueenError]] = {
 _POSTGRES: dict[str, type[QueenError]] = {
     "08": DatabaseUnavailable,  # connection exception
     "53": DatabaseUnavailable,  # out of disk, memory or connections
-    **dict.fromkeys(
-        ("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable
-    ),  # shut down, or not up yet; idle too long
+    **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable),  # shut down, not up yet, idle too long
     "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
     **dict.fromkeys(("57014", "55P03"), TimedOut),  # statement timeout, lock not available
     **dict.fromkeys(("40001", "40P01"), Busy),  # serialization failure, deadlock detected

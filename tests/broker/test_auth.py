@@ -122,21 +122,31 @@ CALLS = {
     "transaction of pushes": ("POST", "/transaction", {"operations": [PUSH]}),
     "transaction of acks": ("POST", "/transaction", {"operations": [ACK]}),
     "transaction of both": ("POST", "/transaction", {"operations": [ACK, PUSH]}),
+    "queues": ("GET", "/resources/queues", None),
+    "groups": ("GET", "/consumer-groups", None),
+    "status": ("GET", "/status", None),
+    "dead letters": ("GET", "/dlq", None),
+    "maintenance": ("GET", "/system/maintenance", None),
+    "configure": ("POST", "/configure", {"queue": "matrix"}),
+    "delete": ("DELETE", "/resources/queues/nothing", None),
+    "pause": ("POST", "/system/maintenance", {"enabled": False}),
 }
 EVERYTHING = set(CALLS)
-PRODUCING = {"push", "transaction of pushes"}
-CONSUMING = {"pop", "ack", "lease", "transaction of acks"}
+READING = {"queues", "groups", "status", "dead letters", "maintenance"}
+PRODUCING = READING | {"push", "transaction of pushes"}
+CONSUMING = READING | {"pop", "ack", "lease", "transaction of acks"}
+ADMINISTERING = {"configure", "delete", "pause"}
 
 
 @pytest.mark.parametrize(
     ("roles", "allowed"),
     [
         ((), set()),
-        (("read-only",), set()),
+        (("read-only",), READING),
         (("somebody else's",), set()),
         (("producer",), PRODUCING),
         (("consumer",), CONSUMING),
-        (("producer", "consumer"), EVERYTHING),
+        (("producer", "consumer"), EVERYTHING - ADMINISTERING),
         (("admin",), EVERYTHING),
         (("read-only", "admin"), EVERYTHING),
     ],
@@ -182,6 +192,29 @@ async def test_the_producer_is_whom_the_token_is_for_and_nobody_else(http, queue
         ("by transaction", "ann"),
         ("by bob", "bob"),
     ]
+
+
+async def test_the_producer_is_kept_while_a_message_waits_in_the_spool(http, queue):
+    admin = bearer("admin", sub="root")
+    await http.post("/system/maintenance", json={"enabled": True}, headers=admin)
+    http.headers.update(bearer("producer", "consumer", sub="ann"))
+    try:
+        await push(http, queue, 1, status=202, producerSub="eve")
+    finally:
+        await http.post("/system/maintenance", json={"enabled": False}, headers=admin)
+    popped = await pop(http, queue, wait="true", timeout=30_000)
+    assert [message["producerSub"] for message in popped["messages"]] == ["ann"]
+
+
+async def test_health_is_open_and_metrics_are_for_those_who_may_read(http):
+    root = str(http.base_url).removesuffix("/api/v1/")
+    for path in ("/health", "/ready"):
+        assert (await http.get(root + path)).status_code == 200
+        assert (await http.get(root + path, headers={"authorization": "Bearer garbage"})).status_code == 200
+    for path in ("/metrics", "/metrics/prometheus"):
+        refused(await http.get(root + path), 401, "UNAUTHORIZED")
+        refused(await http.get(root + path, headers=bearer()), 403, "FORBIDDEN")
+        assert (await http.get(root + path, headers=bearer("read-only"))).status_code == 200
 
 
 async def test_where_nobody_is_asked_there_is_no_producer(serve, queue):
