@@ -3,38 +3,20 @@
 import asyncio
 import itertools
 import json
-import os
-import select
-import signal
 import time
 
 import asyncpg
 import pytest
 
-from queenmq.engine.embedded.postmaster import Postmaster
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Ack, Outgoing, PopRequest
 from tests.books import assert_the_books_balance
 from tests.faults.log import stored
+from tests.faults.outage import start, stop
 
 ORDERS = PopRequest(queue="orders", batch=10, lease_seconds=2)
 OUTAGE_SECONDS_MAX = 15
 PARTITIONS = ("ann", "bob", "cid")
-
-
-async def stop(postgres, how):
-    if how == "kill":
-        pid = Postmaster.of(postgres.pgdata, wait_seconds=0).pid
-        process = os.pidfd_open(pid)
-        os.kill(pid, signal.SIGKILL)
-        await asyncio.to_thread(select.select, [process], [], [], 10)
-        os.close(process)
-    else:
-        await asyncio.to_thread(postgres._run, "pg_ctl", "stop", "-D", str(postgres.pgdata), "-m", how, "-w")
-
-
-async def start(postgres):
-    await asyncio.to_thread(postgres.start)
 
 
 class Traffic:

@@ -41,11 +41,14 @@ class Worker:
         self.pushed: list[list[Any]] = []  # the last push with ids that was answered
 
     async def run(self) -> None:
-        actions = [self.push, self.push_in_transaction, self.push_again, self.consume]
         while True:
-            [action] = self.dice.choices(actions, [30, 4, 3, 63])
-            with contextlib.suppress(Unavailable):  # a busy machine; the intent stays without an answer
-                await action()
+            await self.act()
+
+    async def act(self) -> None:
+        actions = [self.push, self.push_in_transaction, self.push_again, self.consume]
+        [action] = self.dice.choices(actions, [30, 4, 3, 63])
+        with contextlib.suppress(Unavailable):  # a busy machine; the intent stays without an answer
+            await action()
 
     # -- pushing
 
