@@ -72,8 +72,8 @@ class Spool:
         self._messages_max = settings.push_messages_max
         self._files = SpoolFiles(self._directory(settings), settings.spool_bytes_max)
         self._bytes_max = settings.spool_bytes_max
-        self._batcher: Batcher[Record, None] = Batcher(
-            self._write, calls_max=1, weight=lambda record: len(record.body), weight_max=STORE_BYTES_MAX
+        self._batcher: Batcher[tuple[Record, bool], bool] = Batcher(
+            self._write, calls_max=1, weight=lambda item: len(item[0].body), weight_max=STORE_BYTES_MAX
         )
         self._counting = asyncio.Lock()
         self._positions: dict[UUID, int] = {}  # as last asked
@@ -95,10 +95,14 @@ class Spool:
         """Whether pushes have to go through the spool now."""
         return self._engine.database.away or self._presence.push_paused or not self._files.is_empty()
 
-    async def append(self, messages: Sequence[Outgoing], mark: FlushMark | None = None) -> None:
-        """Keep messages that were checked; they are on the disk when this returns."""
-        await self._batcher.submit(self._record(Batch(list(messages), mark)))
-        self.spooled += len(messages)
+    async def append(self, messages: Sequence[Outgoing], *, required: bool, mark: FlushMark | None) -> bool:
+        """Keep messages that were checked; they are on the disk when this returns.
+
+        False where the spool has become empty meanwhile, and is not `required`: pushes go their usual way again.
+        """
+        kept = await self._batcher.submit((self._record(Batch(list(messages), mark)), required))
+        self.spooled += len(messages) if kept else 0
+        return kept
 
     async def buffered(self) -> tuple[int, int, int]:
         """Messages that wait, the bytes of their files, and messages that were set aside."""
@@ -123,13 +127,18 @@ class Spool:
         body = record.body[1:]
         return _decode(self._cipher.decrypt(body) if record.body[:1] == SEALED else body)
 
-    async def _write(self, records: list[Record]) -> Sequence[QueenError | None]:
+    async def _write(self, items: list[tuple[Record, bool]]) -> Sequence[bool | QueenError]:
+        always = not self._may_store
         try:
-            taken = await asyncio.to_thread(self._files.append, records)
+            fates = await asyncio.to_thread(
+                self._files.append,
+                [record for record, _ in items],
+                into_empty=[required or always for _, required in items],
+            )
         except OSError as error:
             raise Unavailable(f"the spool cannot be written: {error.strerror}") from error
         full = Busy(f"the spool is full: it holds up to {self._bytes_max} bytes (QUEEN_SPOOL_BYTES_MAX)")
-        return [None if each else full for each in taken]
+        return [full if fate == "full" else fate == "kept" for fate in fates]
 
     # -- storing
 

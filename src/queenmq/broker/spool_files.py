@@ -1,7 +1,7 @@
 """The spool's files: a directory of segments to which records are appended, and from which they are read.
 
     <directory>/00000001.spool   a segment: magic, the segment's id (a UUID), then records
-    <directory>/append.lock      held by the process that appends
+    <directory>/append.lock      held by the process that appends; says where the last record ends
     <directory>/drain.lock       held by the process that stores what is here
     <directory>/refused/         messages that PostgreSQL would not take, one segment each
     <directory>/*.damaged        segments with a record that was changed on the disk; nobody touches them
@@ -9,8 +9,8 @@
 A record is its length, the number of its messages, a checksum over both and the body, and the body. A record that
 is cut off at the end of a segment was never answered: its writer died before, and it counts for nothing.
 
-The directory belongs to all processes of a server. Who appends holds a lock, and appends only to the newest segment
-and only if it has made that itself; otherwise it begins a new one. So a segment has one writer, what stands behind
+The directory belongs to all processes of a server. Who appends holds a lock and appends to the newest segment, if it
+ends where the last record was said to end; otherwise somebody died at it, and a new one begins. So what stands behind
 a writer's death is never written to, and the records of all segments, by number, are in the order of their answers.
 A lock ends with its process, however that ends: whoever comes next takes over what is there.
 """
@@ -24,7 +24,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 from uuid import UUID, uuid4
 
 from msgspec import Struct
@@ -34,8 +34,12 @@ log = logging.getLogger(__name__)
 MAGIC = b"QUEENSP1"
 HEAD_BYTES = len(MAGIC) + 16
 RECORD = struct.Struct("<III")  # bytes, messages, checksum
+END = struct.Struct("<16sQ")  # segment, bytes
 SEGMENT_BYTES_MAX = 64 << 20  # then the next one begins
-SETTLED_NS = 100_000_000  # a directory's time of change is this exact, at least
+SETTLED_NS = 2_500_000_000  # file systems note the time of a change at least this exactly
+
+
+Fate = Literal["kept", "full", "not needed"]  # of a record that was to be appended
 
 
 class Record(Struct, frozen=True):
@@ -134,8 +138,9 @@ class SpoolFiles:
         self._refused = directory / "refused"
         self._bytes_max = bytes_max
         self._segment_bytes_max = segment_bytes_max
-        self._file: int | None = None  # of the segment we append to
+        self._file: int | None = None  # of the segment we appended to
         self._path = directory
+        self._id = b""
         self._counts: dict[Path, Reader] = {}
         self._empty = True
         self._looked_ns = 0  # the directory's time of change when we looked
@@ -187,56 +192,75 @@ class SpoolFiles:
     # -- appending
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        """Nobody appends meanwhile, but the holder."""
-        with _locked(self._directory / "append.lock", wait=True):
-            yield
+    def hold(self) -> Iterator[int]:
+        """Nobody appends meanwhile, but the holder; gives the lock's file."""
+        with _locked(self._directory / "append.lock", wait=True) as lock:
+            assert lock is not None
+            yield lock
 
-    def append(self, records: Sequence[Record]) -> list[bool]:
-        """Write records behind all others and have them on the disk; False for those that find no room."""
-        with self.hold():
+    def append(self, records: Sequence[Record], *, into_empty: Sequence[bool]) -> list[Fate]:
+        """Write records behind all others and have them on the disk.
+
+        One that is not to go `into_empty` files finds that out here, where nobody else can append or remove.
+        """
+        with self.hold() as lock:
             segments = self.segments()
             room = self._bytes_max - sum(path.stat().st_size for path in segments)
             frames: list[bytes] = []
-            taken: list[bool] = []
-            for record in records:
+            fates: list[Fate] = []
+            for record, always in zip(records, into_empty, strict=True):
                 framed = frame(record)
-                fits = len(framed) <= room
-                taken.append(fits)
-                if fits:
+                if not segments and not always:
+                    fates.append("not needed")
+                elif len(framed) > room:
+                    fates.append("full")
+                else:
+                    fates.append("kept")
                     frames.append(framed)
                     room -= len(framed)
             if frames:
-                self._write(b"".join(frames), segments)
-            return taken
+                self._write(b"".join(frames), segments, lock)
+            return fates
 
-    def _write(self, data: bytes, segments: list[Path]) -> None:
+    def _write(self, data: bytes, segments: list[Path], lock: int) -> None:
         end = None
         try:
-            file = self._newest(segments)
+            file = self._newest(segments, lock)
             end = os.fstat(file).st_size
             _write_all(file, data)
             os.fsync(file)
             if end == HEAD_BYTES:
                 _sync_directory(self._directory)
+            os.pwrite(lock, END.pack(self._id, end + len(data)), 0)
         except OSError:
             if self._file is not None and end is not None:
                 with contextlib.suppress(OSError):  # what was written of it must not come back as a message
                     os.ftruncate(self._file, end)
-            self._close_segment()  # the next one begins behind whatever is there now
+            self._close_segment()
             raise
 
-    def _newest(self, segments: list[Path]) -> int:
-        """The segment to append to: the newest, if it is ours and not full, or a new one."""
-        if self._file is not None:
-            ours = segments and segments[-1] == self._path and _is_at(self._file, self._path)
-            if ours and os.fstat(self._file).st_size < self._segment_bytes_max:
-                return self._file
-            self._close_segment()
+    def _newest(self, segments: list[Path], lock: int) -> int:
+        """The segment to append to: the newest, if it is whole and not too large, or a new one."""
+        if segments:
+            file = self._open(segments[-1])
+            size = os.fstat(file).st_size
+            if os.pread(lock, END.size, 0) == END.pack(self._id, size) and size < self._segment_bytes_max:
+                return file
+        self._close_segment()
         number = int(segments[-1].stem) + 1 if segments else 1
         self._path = self._directory / f"{number:08}.spool"
-        self._file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND, 0o600)
-        _write_all(self._file, MAGIC + uuid4().bytes)
+        self._id = uuid4().bytes
+        self._file = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
+        _write_all(self._file, MAGIC + self._id)
+        return self._file
+
+    def _open(self, path: Path) -> int:
+        if self._file is not None and self._path == path and _is_at(self._file, path):
+            return self._file
+        self._close_segment()
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND)
+        self._id = os.pread(self._file, 16, len(MAGIC)).ljust(16)
         return self._file
 
     def _close_segment(self) -> None:
@@ -249,8 +273,8 @@ class SpoolFiles:
     @contextlib.contextmanager
     def draining(self) -> Iterator[bool]:
         """Be the only one who stores what is here; False when another process is."""
-        with _locked(self._directory / "drain.lock", wait=False) as locked:
-            yield locked
+        with _locked(self._directory / "drain.lock", wait=False) as lock:
+            yield lock is not None
 
     def remove(self, reader: Reader) -> None:
         """A segment was read to its end, nobody appends to it, and all of it is stored; a damaged one is kept."""
@@ -276,14 +300,14 @@ class SpoolFiles:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, *, wait: bool) -> Iterator[bool]:
+def _locked(path: Path, *, wait: bool) -> Iterator[int | None]:
     file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        locked = True
+        locked: int | None = file
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
-            locked = False
+            locked = None
         yield locked
     finally:
         os.close(file)

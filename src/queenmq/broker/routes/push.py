@@ -116,16 +116,18 @@ async def _store(broker: "Broker", messages: Sequence[Outgoing]) -> Sequence[Pus
         if broker.presence.push_paused:
             raise Paused()
         return await broker.engine.push(messages)
-    mark = None
-    if not spool.in_use:
-        try:
-            return await broker.engine.push(messages)
-        except DatabaseUnavailable as away:
-            broker.presence.doubt()
-            mark = away.mark if isinstance(away, OutcomeUnknown) else None
-    broker.engine.pusher.check(messages)
-    await spool.append(messages, mark)
-    return [BUFFERED] * len(messages)
+    required, mark = False, None
+    while True:
+        if not required and not spool.in_use:
+            try:
+                return await broker.engine.push(messages)
+            except DatabaseUnavailable as away:
+                broker.presence.doubt()
+                required = True
+                mark = away.mark if isinstance(away, OutcomeUnknown) else None
+        broker.engine.pusher.check(messages)
+        if await spool.append(messages, required=required, mark=mark):
+            return [BUFFERED] * len(messages)
 
 
 async def _one_by_one(broker: "Broker", messages: Sequence[Outgoing]) -> list[Pushed | QueenError | Buffered]:
