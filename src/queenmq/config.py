@@ -65,6 +65,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     workers: Annotated[
         int, Meta(ge=0, le=256, description="server processes; 0 for half as many as there are cores")
     ] = 0
+    header_bytes_max: Annotated[
+        int,
+        Meta(ge=8_192, le=1_048_576, description="about how much the address and the headers of a request may have"),
+    ] = 65_536
     body_bytes_max: Annotated[int, Meta(ge=1024, description="largest body of one request")] = 67_108_864
     body_timeout_ms: Annotated[
         int, Meta(ge=100, le=3_600_000, description="longest that a body may take to arrive")

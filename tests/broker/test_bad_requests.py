@@ -110,6 +110,10 @@ async def test_a_name_in_an_address_is_checked_too(http, path):
     refused(await http.get(path), 400, "INVALID_NAME")
 
 
+async def test_an_address_is_utf_8(http):
+    refused(await http.get("/pop/queue/%FF"), 400, "INVALID_ARGUMENT")
+
+
 @pytest.mark.parametrize("path", ["/nothing", "/pop/queue/", "/pushx", "/push/", "//push", "/../../etc/passwd"])
 async def test_an_unknown_address_is_not_found(server, path):
     async with httpx.AsyncClient(base_url=server.url) as client:
@@ -159,7 +163,8 @@ async def test_limits_are_settings(serve):
         refused(await http.get("/pop/queue/q?batch=11"), 400, "INVALID_ARGUMENT")
         assert (await http.get("/pop/queue/q?batch=10")).status_code == 204
         assert (await http.post("/push", json={"items": [ITEM] * 3})).status_code == 201
-    assert b"408" in (await slow_body(server)).split(b"\r\n")[0]
+    slow = b"POST /api/v1/push HTTP/1.1\r\nhost: queen\r\ncontent-length: 100\r\n\r\n{"
+    assert (await raw(server, slow)).startswith(b"HTTP/1.1 408 ")
 
 
 async def chunks(count, size):
@@ -167,17 +172,39 @@ async def chunks(count, size):
         yield b" " * size
 
 
-async def slow_body(server):
-    """Promise a body, send a part of it, and read the answer."""
+async def raw(server, sent):
+    """Send bytes over a connection of its own, and read the first bytes of the answer."""
     url = urlsplit(server.url)
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     try:
-        writer.write(b"POST /api/v1/push HTTP/1.1\r\nhost: queen\r\ncontent-length: 100\r\n\r\n{")
-        async with asyncio.timeout(10):
+        writer.write(sent)
+        async with asyncio.timeout(20):
             return await reader.read(4096)
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+async def test_headers_have_a_limit(serve, server):
+    request = b"GET /health HTTP/1.1\r\nhost: queen\r\nx: " + b"x" * 50_000 + b"\r\n\r\n"
+    assert (await raw(server, request)).startswith(b"HTTP/1.1 200 ")
+    narrow = await serve(header_bytes_max=8192)
+    assert (await raw(narrow, request)).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_connections_beyond_the_limit_wait_for_others_to_close(serve):
+    server = await serve(connections_max=1)
+    poll = b"GET /api/v1/pop/queue/q?wait=true&timeout=1000 HTTP/1.1\r\nhost: queen\r\nconnection: close\r\n\r\n"
+    answered = []
+
+    async def send(name, request):
+        await raw(server, request)
+        answered.append(name)
+
+    first = asyncio.create_task(send("first", poll))
+    second = asyncio.create_task(send("second", b"GET /health HTTP/1.1\r\nhost: queen\r\n\r\n"))
+    await asyncio.gather(first, second)
+    assert answered == ["first", "second"]
 
 
 async def test_too_many_parked_polls_are_refused(serve):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from queenmq.broker.http import Request, Response
-from queenmq.errors import MethodNotAllowed, NoSuchRoute
+from queenmq.errors import InvalidArgument, MethodNotAllowed, NoSuchRoute
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -67,6 +67,8 @@ class Router:
         """The route of a request; its path parameters are put into the request."""
         methods = self._fixed.get(request.path)
         if methods is None:
+            if "\ufffd" in request.path:  # what granian puts in the place of bytes that are no text
+                raise InvalidArgument("the address is not UTF-8")
             for expression, candidates in self._ordered:
                 if (match := expression.fullmatch(request.path)) is not None:
                     request.path_parameters = match.groupdict()

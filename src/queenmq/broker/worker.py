@@ -33,7 +33,7 @@ from queenmq.errors import ConfigurationError, QueenError
 log = logging.getLogger(__name__)
 
 READY = b"ready\n"
-HEADER_BYTES_MAX = 64 << 10
+HEADER_TIMEOUT_MS = 10_000
 
 Given = tuple[Settings, int, Path]  # what a worker is told: the settings, the port, where workers leave their numbers
 
@@ -65,7 +65,9 @@ class Worker:
                 port=self._port,
                 interface=Interfaces.RSGI,
                 http=HTTPModes.http1,
-                http1_settings=HTTP1Settings(max_buffer_size=HEADER_BYTES_MAX, header_read_timeout=10_000),
+                http1_settings=HTTP1Settings(
+                    max_buffer_size=self._settings.header_bytes_max, header_read_timeout=HEADER_TIMEOUT_MS
+                ),
                 websockets=False,
                 backlog=1024,
                 backpressure=self._settings.connections_max,
