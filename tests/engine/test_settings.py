@@ -1,4 +1,4 @@
-"""Every setting changes what an engine does; those without a test elsewhere have theirs here."""
+"""Every setting changes what an engine or a server does; those without a test elsewhere have theirs here."""
 
 import asyncio
 import json
@@ -19,7 +19,8 @@ NOT_THE_ENGINES = {"dsn", "data_dir"}  # which PostgreSQL there is, is decided b
 
 
 def test_every_setting_has_a_test():
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    directories = Path(__file__).parent, Path(__file__).parents[1] / "broker"
+    tests = "".join(path.read_text() for directory in directories for path in directory.glob("test_*.py"))
     assert [name for name in Settings.__struct_fields__ if name not in tests and name not in NOT_THE_ENGINES] == []
 
 

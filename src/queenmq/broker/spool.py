@@ -63,9 +63,6 @@ class Spool:
     """Takes pushes that have to wait, and stores them."""
 
     def __init__(self, engine: Engine, presence: Presence, settings: Settings) -> None:
-        self.spooled = 0  # messages taken,
-        self.stored = 0  # stored, and
-        self.set_aside = 0  # refused, since this process started
         self._engine = engine
         self._presence = presence
         self._cipher = Cipher(settings.key_ring())
@@ -100,9 +97,7 @@ class Spool:
 
         False where the spool has become empty meanwhile, and is not `required`: pushes go their usual way again.
         """
-        kept = await self._batcher.submit((self._record(Batch(list(messages), mark)), required))
-        self.spooled += len(messages) if kept else 0
-        return kept
+        return await self._batcher.submit((self._record(Batch(list(messages), mark)), required))
 
     async def buffered(self) -> tuple[int, int, int]:
         """Messages that wait, the bytes of their files, and messages that were set aside."""
@@ -222,7 +217,6 @@ class Spool:
         """Push messages by position and go from start to end; a message that is refused is looked for by halves."""
         try:
             await self._engine.spooled.store(id, start, end, [message for _, message in entries])
-            self.stored += len(entries)
         except Refused as refusal:
             if len(entries) > 1:
                 middle = len(entries) // 2
@@ -238,7 +232,6 @@ class Spool:
         position, message = entry
         own_id = uuid5(id, str(position))
         await asyncio.to_thread(self._files.set_aside, own_id, self._record(Batch([message], None)))
-        self.set_aside += 1
         facts = {"queue": message.queue, "partition": message.partition, "code": refusal.code, "file": str(own_id)}
         log.error("a spooled message was refused and set aside", extra=facts)
 
