@@ -220,6 +220,7 @@ async def a_group_in_mode_new_misses_nothing_of_an_empty_queue(client, name):
 
 async def a_group_may_read_from_now_on(client, name):
     await _push(client, name, "old")
+    assert await client.queue(f"{name}-silence").timeout_millis(500).pop() == []
     assert await _pop(client.queue(name).group("readers").subscription_from("now")) == []
     await _push(client, name, "new")
     assert await _values(client.queue(name).group("readers").subscription_from("now")) == ["new"]

@@ -120,6 +120,17 @@ async def a_pop_of_a_queue_may_take_many_partitions_under_one_lease(client, name
     assert (await client.ack(messages))["success"]
 
 
+async def a_pop_of_namespace_and_task_takes_from_any_such_queue(client, name):
+    space = f"space-{name}"
+    for queue, task in ((f"{name}-1", "mail"), (f"{name}-2", "mail"), (f"{name}-3", "print")):
+        await client.queue(queue).namespace(space).task(task).create()
+        await _push(client, queue, queue)
+    builder = [client.queue().namespace(space).task("mail").batch(10).partitions(10) for _ in range(2)]
+    assert sorted(await _values(builder[0])) == [f"{name}-1", f"{name}-2"]
+    assert await _values(builder[1]) == []
+    assert await _values(client.queue().namespace(space).batch(10)) == [f"{name}-3"]
+
+
 async def a_pop_without_a_batch_lets_the_server_choose(client, name):
     await _push(client, name, *range(50))
     assert await _values(client.queue(name)) == list(range(50))
