@@ -11,6 +11,7 @@ from queenmq.engine.database import Database
 from queenmq.errors import QueenError
 
 FRESH_SECONDS = 10.0  # how old figures may be
+LOOK_SECONDS_MAX = 10.0
 LINES_MAX = 1_000  # queues, and groups: the fullest, and those furthest behind
 
 DEPTHS = "select queue, stored, depth from queen.depth order by depth desc, queue limit $1"
@@ -49,7 +50,7 @@ class Figures:
         async with self._reading:  # many may ask: one looks
             if self._read_at is None or monotonic() - self._read_at >= FRESH_SECONDS:
                 with contextlib.suppress(QueenError, TimeoutError):
-                    async with asyncio.timeout(FRESH_SECONDS):
+                    async with asyncio.timeout(LOOK_SECONDS_MAX):
                         self._depths = [QueueDepth(*row) for row in await self._database.rows(DEPTHS, LINES_MAX)]
                         self._lags = [GroupLag(*row) for row in await self._database.rows(LAGS, LINES_MAX)]
                 self._read_at = monotonic()
