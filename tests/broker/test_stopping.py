@@ -15,16 +15,21 @@ from tests.faults.log import stored, until_waiting
 SECONDS_MAX = 60
 
 
-async def run(**settings):
-    """`queen serve` to its end: exit status, what it printed, what it complained about."""
+async def start(**settings):
+    """A process of `queen serve`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_")}
-    process = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from queenmq.cli import main; raise SystemExit(main())", "serve"),
         env=environment | {f"QUEEN_{name.upper()}": str(value) for name, value in settings.items()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+
+
+async def run(**settings):
+    """`queen serve` to its end: exit status, what it printed, what it complained about."""
+    process = await start(**settings)
     async with asyncio.timeout(SECONDS_MAX):
         printed, complaint = await process.communicate()
     return process.returncode, printed.decode(), complaint.decode()
@@ -70,6 +75,20 @@ async def test_an_unknown_setting_is_refused(tmp_path):
 
 
 # -- stopping
+
+
+async def test_a_server_that_waits_for_its_database_can_be_stopped(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connections are made, and nobody answers
+        silent.setblocking(False)
+        process = await start(
+            port=0, dsn=f"postgresql://queen@127.0.0.1:{silent.getsockname()[1]}/q", data_dir=tmp_path
+        )
+        connection, _ = await asyncio.get_running_loop().sock_accept(silent)
+        process.terminate()
+        async with asyncio.timeout(SECONDS_MAX / 2):
+            printed, complaint = await process.communicate()
+        connection.close()
+    assert (process.returncode, printed, complaint) == (0, b"Queen has stopped.\n", b"")
 
 
 async def test_a_stopping_server_answers_what_it_has_accepted(serve, connect, queue):

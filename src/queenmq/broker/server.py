@@ -123,9 +123,10 @@ class Server:
         process.stdin.write(msgspec.json.encode(given, enc_hook=str) + b"\n")
         ended = asyncio.create_task(process.wait())
         stopped = asyncio.create_task(self._stop.wait())
+        saying = asyncio.create_task(process.stdout.readline())
         try:
-            said = await process.stdout.readline()
-            if said == READY:
+            await asyncio.wait((saying, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if saying.done() and saying.result() == READY:
                 ready.set()
             await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -134,7 +135,7 @@ class Server:
                 process.terminate()
                 await self._end(process, ended)
             metrics.bury(given[2], process.pid)
-        return said
+        return await saying
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
         """Give a worker the time it may take, and a little more."""

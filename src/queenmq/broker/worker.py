@@ -53,10 +53,10 @@ class Worker:
 
     async def run(self) -> None:
         """Open, serve, close."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
         async with self._engine, spooling(self._engine, self._presence, self._settings) as spool:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):  # not before: there is nothing to finish yet
+                loop.add_signal_handler(number, self._stop.set)
             broker = Broker(self._engine, self._presence, spool, self._settings, self._metrics)
             application = Application(broker)
             server = Server(
