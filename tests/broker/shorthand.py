@@ -5,6 +5,8 @@ from urllib.parse import quote
 
 import httpx
 
+SPOOL_SECONDS_MAX = 30
+
 
 async def push(http, queue, *payloads, status=201, **fields):
     answer = await http.post("/push", json={"items": [{"queue": queue, "payload": p, **fields} for p in payloads]})
@@ -45,3 +47,21 @@ def refused(answer, status, code):
     assert isinstance(body["hint"], str)
     assert body["hint"]
     return body
+
+
+async def maintenance(http, *, enabled, what=""):
+    answer = await http.post(f"/system/maintenance{what}", json={"enabled": enabled})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def until(http, **facts):
+    """Wait until the server says so of its spool."""
+    async with asyncio.timeout(SPOOL_SECONDS_MAX):
+        while not facts.items() <= (found := (await http.get("/system/maintenance")).json()).items():
+            pass
+    return found
+
+
+async def drained(http):
+    await until(http, databaseAvailable=True, enabled=False, bufferedMessages=0)

@@ -1,4 +1,4 @@
-"""PostgreSQL goes away, comes back, or is in maintenance: what was answered is stored, in order, and once."""
+"""PostgreSQL goes away and comes back: what was answered is stored, in order, and once."""
 
 import asyncio
 import os
@@ -9,38 +9,18 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.broker.shorthand import ack, data, pop, push, refused
+from tests.broker.shorthand import SPOOL_SECONDS_MAX, ack, data, drained, maintenance, pop, push, refused, until
 from tests.faults.log import stored
 from tests.faults.test_restarts import start, stop
 
 QUICK_SECONDS_MAX = 2.0
-WAIT_SECONDS_MAX = 30
-
-
-async def maintenance(http, *, enabled, what=""):
-    answer = await http.post(f"/system/maintenance{what}", json={"enabled": enabled})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-async def until(http, **facts):
-    """Wait until the server says so of its spool."""
-    async with asyncio.timeout(WAIT_SECONDS_MAX):
-        while not facts.items() <= (found := (await http.get("/system/maintenance")).json()).items():
-            pass
-    return found
-
-
-async def drained(http):
-    await until(http, databaseAvailable=True, enabled=False, bufferedMessages=0)
 
 
 def kill(server):
     """-9 for all of its processes."""
-    workers = server.workers()
-    server.kill()
-    for pid in workers:
+    for pid in server.workers():
         os.kill(pid, signal.SIGKILL)
+    server.kill()
 
 
 async def log_of(dsn):
@@ -122,6 +102,35 @@ async def test_a_server_that_is_killed_leaves_its_spool_to_the_next_one(serve, o
     assert await log_of(dsn) == {("orders", "Default"): list(range(1, 21))}
 
 
+async def test_workers_that_are_killed_leave_the_spool_to_others(serve, connection):
+    server = await serve(workers=2)
+    async with server.client() as http:
+        await maintenance(http, enabled=True)
+        await push(http, "orders", *range(10), status=202)
+    for pid in server.workers():
+        os.kill(pid, signal.SIGKILL)
+    async with server.client(transport=httpx.AsyncHTTPTransport(retries=10)) as http:
+        await push(http, "orders", 10, status=202)
+        await maintenance(http, enabled=False)
+        await drained(http)
+    assert await stored(connection) == {("orders", "Default"): list(range(11))}
+
+
+async def test_a_server_stops_in_peace_while_postgresql_is_away(serve, own_postgres, spool_dir):
+    dsn = await own_postgres.create_database("queen")
+    server = await serve(dsn, spool_dir=spool_dir)
+    async with server.client() as http:
+        await push(http, "orders", 1)
+        await stop(own_postgres, "fast")
+        await push(http, "orders", 2, status=202)
+    await server.stop()
+    await start(own_postgres)
+    server = await serve(dsn, spool_dir=spool_dir)
+    async with server.client() as http:
+        await drained(http)
+    assert await log_of(dsn) == {("orders", "Default"): [1, 2]}
+
+
 async def push_after(http, number):
     """Push behind what may be in the spool."""
     answer = await http.post("/push", json={"items": [{"queue": "orders", "payload": number}]})
@@ -140,7 +149,9 @@ async def test_answers_that_are_lost_while_the_spool_is_stored(serve, proxy, con
         await drained(http)
         assert lost.seen == 4
         assert await stored(connection) == {("orders", "Default"): list(range(100))}
-        assert await connection.fetchval("select count(*) from queen.spool_positions") == 0
+        async with asyncio.timeout(SPOOL_SECONDS_MAX):
+            while await connection.fetchval("select count(*) from queen.spool_positions"):
+                pass  # forgotten after the file is gone
 
 
 @pytest.mark.parametrize("happened", [True, False])
@@ -232,50 +243,6 @@ async def test_order_and_number_under_traffic_while_postgresql_restarts(serve, o
     assert await log_of(dsn) == {("orders", name): list(range(number)) for name, number in sent.items()}
 
 
-async def test_maintenance_is_shared_by_all_servers(serve, connection):
-    one, two = await serve(), await serve(workers=2)
-    async with one.client() as first, two.client() as second:
-        assert (await maintenance(first, enabled=True))["enabled"]
-        await until(second, enabled=True)
-        await push(first, "orders", 1, partition="one", status=202)
-        await push(second, "orders", 1, 2, partition="two", status=202)
-        assert (await until(first, bufferedMessages=1))["bufferedBytes"] > 0
-        await until(second, bufferedMessages=2)
-        assert await stored(connection) == {}
-        assert not (await maintenance(second, enabled=False))["enabled"]
-        await drained(first)
-        await drained(second)
-    assert await stored(connection) == {("orders", "one"): [1], ("orders", "two"): [1, 2]}
-
-
-async def test_paused_deliveries_look_like_an_empty_queue_and_polls_wait(serve):
-    one, two = await serve(), await serve()
-    async with one.client() as first, two.client() as second:
-        assert await maintenance(first, enabled=True, what="/pop") == {"enabled": True}
-        while not (await second.get("/system/maintenance/pop")).json()["enabled"]:
-            pass
-        poll = asyncio.create_task(pop(second, "orders", wait=True, timeout=60_000))
-        await push(first, "orders", 1)
-        await pop(first, "orders", status=204)
-        await pop(second, "orders", status=204, wait=True, timeout=1)
-        assert not poll.done()
-        await maintenance(first, enabled=False, what="/pop")
-        assert data(await poll) == [1]
-
-
-async def test_a_bad_item_is_refused_before_it_is_spooled(http, queue):
-    await maintenance(http, enabled=True)
-    refused(await http.post("/push", json={"items": [{"queue": "", "payload": 1}]}), 400, "INVALID_NAME")
-    items = [{"queue": queue, "payload": 1}, {"queue": "", "payload": 2}, {"queue": queue, "payload": 3}]
-    answer = await http.post("/push", json={"items": items})
-    assert answer.status_code == 202
-    assert [each["status"] for each in answer.json()] == ["buffered", "failed", "buffered"]
-    refused(await http.post("/system/maintenance", json={"enabled": "yes"}), 400, "INVALID_ARGUMENT")
-    await maintenance(http, enabled=False)
-    await drained(http)
-    assert data(await pop(http, queue, batch=10)) == [1, 3]
-
-
 async def test_a_full_spool_turns_pushes_away_and_keeps_what_it_has(serve, connection, spool_dir):
     server = await serve(spool_dir=spool_dir, spool_bytes_max=65_536)
     async with server.client() as http:
@@ -295,30 +262,6 @@ async def test_a_full_spool_turns_pushes_away_and_keeps_what_it_has(serve, conne
 
 def large(number):
     return {"items": [{"queue": "orders", "payload": {"number": number, "text": "x" * 10_000}}]}
-
-
-async def test_a_message_that_was_spooled_twice_is_a_duplicate(http, queue):
-    await push(http, queue, 1, transactionId="a")
-    await maintenance(http, enabled=True)
-    await push(http, queue, 1, transactionId="a", status=202)
-    await push(http, queue, 2, transactionId="b", status=202)
-    await push(http, queue, 2, transactionId="b", status=202)
-    await maintenance(http, enabled=False)
-    await drained(http)
-    assert data(await pop(http, queue, batch=10)) == [1, 2]
-
-
-async def test_a_queue_that_is_full_is_waited_for(http, queue):
-    await http.post("/configure", json={"queue": queue, "options": {"maxSize": 2}})
-    await maintenance(http, enabled=True)
-    await push(http, queue, 1, 2, 3, 4, status=202)
-    await push(http, f"{queue}-other", 5, status=202)
-    await maintenance(http, enabled=False)
-    await until(http, enabled=False, bufferedMessages=3)
-    assert data(await pop(http, queue, batch=10, autoAck=True)) == [1, 2]
-    await drained(http)
-    assert data(await pop(http, queue, batch=10)) == [3, 4]
-    assert data(await pop(http, f"{queue}-other")) == [5]
 
 
 async def test_a_message_that_is_refused_is_set_aside_and_tried_again_later(serve, connection, spool_dir):
