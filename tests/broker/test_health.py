@@ -1,6 +1,8 @@
 """Health, readiness and metrics."""
 
 import asyncio
+import contextlib
+import json
 import os
 import signal
 
@@ -142,24 +144,45 @@ async def test_without_a_spool_metrics_tell_of_none(serve):
         assert "queen_spool_messages" not in await figures(http)
 
 
-async def test_the_numbers_of_all_workers_add_up_also_of_dead_ones(serve):
+async def test_the_numbers_of_all_workers_add_up_also_of_dead_ones(serve, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     server = await serve(workers=2)
+    (directory,) = tmp_path.glob("queen-*")
 
-    async def pushed_by_now(count, workers):
-        """Return when the metrics have caught up."""
+    async def told(pushed, workers):
+        """Return when the metrics say so, whichever worker is asked."""
         async with asyncio.timeout(20):
             while True:
-                try:
+                with contextlib.suppress(httpx.TransportError):  # it went to the worker that is being killed
                     async with httpx.AsyncClient(base_url=server.url) as client:
-                        told = (await client.get("/metrics")).json()
-                except httpx.TransportError:  # it went to the worker that is being killed
-                    continue
-                if (told["messages"]["pushed"], told["workers"]) == (count, workers):
+                        answer = (await client.get("/metrics")).json()
+                    if (answer["messages"]["pushed"], answer["workers"]) == (pushed, workers):
+                        return
+
+    async def written(pushed):
+        """Return when the workers have written so much: what is not written dies with them."""
+        async with asyncio.timeout(20):
+            while True:
+                files = [json.loads(path.read_bytes()) for path in directory.glob("*[0-9]")]
+                if sum(file["counters"]["messages_pushed"] for file in files) == pushed:
                     return
+                await told(pushed, 2)
 
     for n in range(20):  # each over a connection of its own, so that both workers get some
         async with server.client() as http:
             await push(http, "q", n)
-    await pushed_by_now(20, 2)
+    await told(20, 2)
+    await written(20)
     os.kill(server.workers()[0], signal.SIGKILL)
-    await pushed_by_now(20, 2)  # its replacement is there
+    await told(20, 2)  # its replacement is there
+
+
+async def test_a_killed_server_leaves_no_files_of_its_workers_behind(serve, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    server = await serve()
+    (directory,) = tmp_path.glob("queen-*")
+    server.process.kill()  # not its workers: they end by themselves
+    async with asyncio.timeout(20):
+        while await asyncio.to_thread(directory.exists):
+            pass
+    server.kill()

@@ -103,8 +103,8 @@ class Metrics:
         """What all workers have counted: this one until now, the others until they last wrote."""
         total = Numbers()
         total.add(self.own())
-        for path in self._path.parent.iterdir():
-            if path != self._path and not path.suffix:
+        for path in self._path.parent.glob("*[!w]"):  # not what is being written: *.new
+            if path != self._path:
                 with contextlib.suppress(FileNotFoundError):  # a worker has just ended
                     total.add(_numbers.decode(path.read_bytes()))
         return total
@@ -112,7 +112,8 @@ class Metrics:
     async def write(self) -> None:
         """Let the other workers see the numbers, for ever."""
         while True:
-            _replace(self._path, self.own())
+            with contextlib.suppress(FileNotFoundError):  # the server was killed, and its workers are about to end
+                _replace(self._path, self.own())
             await asyncio.sleep(WRITE_SECONDS)
 
 

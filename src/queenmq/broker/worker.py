@@ -8,6 +8,7 @@ finished, then it exits.
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -110,7 +111,7 @@ class Worker:
 def main() -> None:
     """Run with the settings from standard input; end with the parent."""
     given = msgspec.json.decode(sys.stdin.readline(), type=Given, dec_hook=_path)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(given[2],), daemon=True).start()
     logs.configure(given[0])
     try:
         uvloop.run(Worker(*given).run())
@@ -123,10 +124,11 @@ def _path(kind: type, value: object) -> object:
     return Path(str(value)) if kind is Path else value
 
 
-def _end_with_parent() -> None:
-    """Standard input closes when the parent dies, however it dies."""
+def _end_with_parent(directory: Path) -> None:
+    """Standard input closes when the parent dies, however it dies; nobody else tidies up after it then."""
     while sys.stdin.readline():
         pass
+    shutil.rmtree(directory, ignore_errors=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
