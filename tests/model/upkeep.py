@@ -201,7 +201,7 @@ class Upkeep(Board):
         chosen, arguments = self.letters(which)
         if which[0] == "queue" and arguments[1] not in self.world.queues:
             with pytest.raises(QueueNotFound):
-                self.postgres.call("redrive_dead_letters", *arguments, self.world.now)
+                self.postgres.call("redrive_dead_letters", *arguments, None, self.world.now)
             return
         before = copy.deepcopy(self.world)
         try:
@@ -209,9 +209,9 @@ class Upkeep(Board):
         except Full:
             self.world = before
             with pytest.raises(QueueFull):
-                self.postgres.call("redrive_dead_letters", *arguments, self.world.now)
+                self.postgres.call("redrive_dead_letters", *arguments, None, self.world.now)
             return
-        assert self.postgres.call("redrive_dead_letters", *arguments, self.world.now) == [(len(chosen),)]
+        assert self.postgres.call("redrive_dead_letters", *arguments, None, self.world.now) == [(len(chosen),)]
         self.seen["redriven"] += len(chosen)
 
     @precondition(lambda self: self.world.letters)
