@@ -111,7 +111,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, le=3600, description="shortest pause between two requests for keys, whatever tokens name")
     ] = 10
     auth_jwks_refresh_seconds: Annotated[
-        float, Meta(ge=1, le=86_400, description="age at which fetched keys are fetched again, so that old ones end")
+        float, Meta(ge=0, le=86_400, description="age at which fetched keys are fetched again, so that old ones end")
     ] = 300
     auth_audience: Annotated[
         Annotated[str, Meta(min_length=1)] | None,

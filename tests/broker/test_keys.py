@@ -119,7 +119,8 @@ async def test_keys_by_address_are_fetched_when_needed_and_not_more_often_than_a
 async def test_keys_that_are_old_are_fetched_again_while_requests_go_on():
     with issuer.address() as address:
         address.document = issuer.jwks(withdrawn=PRIVATE["RS256"])
-        keys = FetchedKeys(address.url, interval_seconds=0, refresh_seconds=0)
+        at_once = Settings(auth_jwks_url=address.url, auth_jwks_interval_seconds=0, auth_jwks_refresh_seconds=0)
+        keys = configured_keys(at_once)
         await keys.renewed()
         address.document = issuer.jwks(two=PRIVATE["RS256"])
         assert keys.at_hand().find("withdrawn") is not None
