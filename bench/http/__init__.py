@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,11 @@ class Served:
             found += [int(line.split()[1]) / 1024 for line in lines if line.startswith(what)]
         return max(found)
 
+    def parked(self) -> int:
+        """Polls that wait in the server."""
+        with urllib.request.urlopen(f"http://{self.host}:{self.port}/metrics") as answer:
+            return int(json.load(answer)["polls"]["parked"])
+
     async def load(self, case: str, **options: Any) -> dict[str, Any]:
         """Run the load generator to its end."""
         process = await self.start(case, **options)
@@ -75,7 +81,7 @@ class Served:
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
+        self._process.communicate()
 
 
 @contextlib.asynccontextmanager
@@ -202,8 +208,8 @@ async def _park(bench: Bench, served: Served, connection: Any) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     await process.stdout.readline()
-    while await connection.fetchval("select count(*) from queen.queue_groups where name = 'park'") == 0:
-        pass
+    while await asyncio.to_thread(served.parked) < count:  # noqa: ASYNC110 (another process)
+        await asyncio.sleep(0.05)
     grown = served.memory_mb() - before
     calls = await connection.fetchval(CALLS)
     out, _ = await process.communicate(b"\n")
@@ -228,7 +234,7 @@ async def _pop(bench: Bench) -> None:
         for what in ("all", "one", "none"):
             group = f"group-{what}"
             if what != "all":
-                await served.load("drain", batch=1_000, group=group, connections=4, until_empty=True)
+                await served.load("drain", batch=1_000, group=group, partitions=1_000, until_empty=True)
             popped = await served.load("pop", group=group, count=500, push_first=what == "one")
             bench.report(
                 Line(

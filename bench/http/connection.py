@@ -53,4 +53,5 @@ class Connection(asyncio.Protocol):
         return self._answer
 
     def close(self) -> None:
+        self._answer = None
         self._transport.close()

@@ -103,9 +103,9 @@ def push(load: Load, batch: int, partitions: int) -> Callable[[Connection], Awai
     return work
 
 
-def drain(load: Load, batch: int, group: str) -> Callable[[Connection], Awaitable[int]]:
+def drain(load: Load, batch: int, group: str, partitions: int = 1) -> Callable[[Connection], Awaitable[int]]:
     """Pop a batch and acknowledge it."""
-    path = f"{API}/pop/queue/{load.queue}?batch={batch}&consumerGroup={group}"
+    path = f"{API}/pop/queue/{load.queue}?batch={batch}&consumerGroup={group}&partitions={partitions}"
 
     async def work(connection: Connection) -> int:
         status, body = await connection.get(path)

@@ -84,6 +84,7 @@ class Draft(Struct, gc=False):
     places: list[tuple[int, Positions]]  # request, positions: who gets the answers
     size: int  # in bytes
     array: bytes | None = None
+    owned: bool = False  # whether the lists may be changed
 
     def has_room(self, size: int) -> bool:
         """Whether a message of so many bytes fits; any one fits into an empty draft."""
@@ -93,9 +94,12 @@ class Draft(Struct, gc=False):
     def add(self, request: int, part: Part, start: int, end: int, size: int) -> None:
         """Take over messages start .. end of a part, `size` bytes."""
         before = len(self.payloads)
-        self.payloads = [*self.payloads, *part.payloads[start:end]]
+        if not self.owned:  # until now these were the part's own lists
+            self.payloads = list(self.payloads)
+            self.owned = True
+            self.array = None
+        self.payloads += part.payloads[start:end]  # type: ignore[operator]
         self.size += size
-        self.array = None
         self.places.append((request, part.positions[start:end]))
         self.ids = _joined(self.ids, before, part.ids, start, end)
         self.traces = _joined(self.traces, before, part.traces, start, end)
@@ -156,16 +160,22 @@ class Flush(Struct):
                 self._start(partition, part, [(request, part.positions)], size)
                 return
             draft = None
+        elif len(draft.payloads) + count <= SEGMENT_MESSAGES_MAX and draft.size + size <= SEGMENT_BYTES_MAX:
+            self._extend(draft, request, part, 0, count, size)
+            return
         start = 0
         while start < count:
             if draft is None or not draft.has_room(len(part.payloads[start])):
                 draft = self._start(partition, part.without(set(range(count))), [], 0)
             room = SEGMENT_MESSAGES_MAX - len(draft.payloads), SEGMENT_BYTES_MAX - draft.size
             end, size = _bounded(part.payloads, start, *room)
-            draft.add(request, part, start, end, size)
-            self.has_ids = self.has_ids or part.ids is not None
-            self.has_traces = self.has_traces or part.traces is not None
+            self._extend(draft, request, part, start, end, size)
             start = end
+
+    def _extend(self, draft: Draft, request: int, part: Part, start: int, end: int, size: int) -> None:
+        draft.add(request, part, start, end, size)
+        self.has_ids = self.has_ids or part.ids is not None
+        self.has_traces = self.has_traces or part.traces is not None
 
     def _start(self, partition: PartitionInfo, part: Part, places: list[tuple[int, Positions]], size: int) -> Draft:
         draft = Draft(partition, part.producer, part.payloads, part.ids, part.traces, places, size, part.array)
@@ -298,7 +308,9 @@ def _joined(
     """A list with another behind it, where either may be missing; `before` is how long it should be."""
     if have is None and more is None:
         return None
-    return [*(have or [None] * before), *(more[start:end] if more is not None else [None] * (end - start))]
+    joined: list[T | None] = list(have) if have is not None else [None] * before
+    joined += more[start:end] if more is not None else [None] * (end - start)
+    return joined
 
 
 def _bounded(payloads: Sequence[Raw], start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
