@@ -151,11 +151,11 @@ class Flush(Struct):
     def add(self, request: int, part: Part, partition: PartitionInfo) -> None:
         """Distribute a part over drafts of bounded size; another producer begins a new one, so order is kept."""
         count = len(part.payloads)
+        if not count:
+            return
         size = sum(map(len, part.payloads))
         draft = self._open.get(partition.id)
         if draft is None or draft.producer != part.producer:
-            if not count:
-                return
             if count <= SEGMENT_MESSAGES_MAX and size <= SEGMENT_BYTES_MAX:
                 self._start(partition, part, [(request, part.positions)], size)
                 return
