@@ -141,6 +141,13 @@ async def test_a_request_of_duplicates_alone_writes_nothing(engine, connection):
     assert await connection.fetchval("select next_offset from queen.partition_lookup") == 2
 
 
+async def test_a_request_of_duplicates_alone_shares_a_call_with_one_that_is_new(engine, connection):
+    await engine.push(given("a", "b"))
+    [new], duplicates = await push_together(engine, connection, given("c"), given("b", "a"))
+    assert (new.duplicate, new.offset) == (False, 2)
+    assert [(answer.duplicate, answer.offset) for answer in duplicates] == [(True, 1), (True, 0)]
+
+
 async def test_an_id_in_flight_in_one_call_decides_about_the_same_id_in_another(open_engine, connect, connection):
     engine = await open_engine(push_calls_max=2)
     await engine.push(given("x") + given("x", partition="ann"))
