@@ -88,6 +88,7 @@ class Server:
             self._say(f"  data       {self._settings.data_dir} (a private PostgreSQL)")
         else:
             self._say(f"  data       {masked(self._settings.dsn)}")
+        self._say(f"  try it     {url}/docs")
         self._say(f"  dashboard  {url}/ (to come)")
         self._say(f"  workers    {self._workers}")
         self._say("Ctrl-C stops it.")

@@ -77,7 +77,7 @@ async def migrate(connection: Connection, directory: Path = DIRECTORY) -> Migrat
             return Migration(await _version(connection))
         applied = [step.version for step in contents.steps if await _apply(connection, step)]
         reloaded = await _in_transaction(connection, lambda: _reload(connection, contents.code))
-    log.info("migrated", extra={"applied": applied, "reloaded": reloaded})
+    log.info("migrated", extra={"applied": applied, "files_loaded": len(reloaded)})
     return Migration(await _version(connection), tuple(applied), tuple(reloaded))
 
 
