@@ -33,15 +33,6 @@ def message_id(created_ms: int, partition_id: int, offset: int) -> UUID:
     )
 
 
-def message_position(id: UUID) -> tuple[int, int] | None:
-    """The (partition id, offset) that a message id names; None for a UUID of another kind."""
-    if id.version != 7:
-        return None
-    high = (id.int >> 64) & 0xFFF
-    low = (id.int >> _OFFSET_BITS) & _PARTITION_LOW_BITS
-    return (high << 22) | low, id.int & ((1 << _OFFSET_BITS) - 1)
-
-
 def milliseconds(moment: datetime) -> int:
     """Whole milliseconds since 1970, rounded down as PostgreSQL's floor does."""
     return int(moment.timestamp() * 1_000_000 + 0.5) // 1000

@@ -8,7 +8,7 @@ import pytest
 
 from queenmq.engine import push
 from queenmq.errors import InvalidArgument, InvalidName, InvalidPayload, PayloadTooLarge, QueueFull
-from queenmq.model import Outgoing, message_position
+from queenmq.model import Outgoing
 from tests.engine.shorthand import ack, messages, pop, push_together, values
 
 pytestmark = pytest.mark.every_postgres
@@ -40,7 +40,8 @@ async def test_the_answer_says_where_each_message_is_as_the_database_sees_it(eng
         assert (row["offset"], row["created_at"]) == (answer.offset, answer.created_at)
         assert row["transaction_id"] == answer.transaction_id
         assert not answer.duplicate
-        assert message_position(answer.id) == (answer.partition_id, answer.offset)
+        position = await connection.fetchrow("select * from queen.message_position($1)", answer.id)
+        assert tuple(position) == (answer.partition_id, answer.offset)
 
 
 async def test_message_ids_are_those_of_the_database(engine, connection):

@@ -1,10 +1,11 @@
 """Ids as they travel: opaque to clients, shaped like UUIDs."""
 
+from datetime import datetime
 from functools import lru_cache
 from uuid import UUID
 
 from queenmq.errors import InvalidArgument
-from queenmq.model import message_id
+from queenmq.model import message_id, milliseconds
 
 OFFSET_DIGITS = 10  # of a message id, at its end
 
@@ -29,13 +30,13 @@ def partition_number(text: str) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def _id_prefix(created_ms: int, partition_id: int) -> str:
-    return str(message_id(created_ms, partition_id, 0))[:-OFFSET_DIGITS]
+def _id_prefix(created_at: datetime, partition_id: int) -> str:
+    return str(message_id(milliseconds(created_at), partition_id, 0))[:-OFFSET_DIGITS]
 
 
-def message_text(created_ms: int, partition_id: int, offset: int) -> str:
+def message_text(created_at: datetime, partition_id: int, offset: int) -> str:
     """A message's id, without building it from its bits each time: messages of a segment differ in the end only."""
-    return f"{_id_prefix(created_ms, partition_id)}{offset:010x}"
+    return f"{_id_prefix(created_at, partition_id)}{offset:010x}"
 
 
 def uuid(text: str, name: str) -> UUID:

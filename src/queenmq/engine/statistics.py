@@ -150,7 +150,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     totals: Totals
 
 
-class TableSize(Struct, frozen=True, kw_only=True):
+class TableSize(Struct, frozen=True, kw_only=True, rename="camel"):
     """A table of ours as PostgreSQL sees it; rows are its estimates."""
 
     name: str
@@ -160,7 +160,7 @@ class TableSize(Struct, frozen=True, kw_only=True):
     vacuumed_at: datetime | None
 
 
-class PostgresStats(Struct, frozen=True, kw_only=True):
+class PostgresStats(Struct, frozen=True, kw_only=True, rename="camel"):
     """The database as PostgreSQL sees it."""
 
     version: str

@@ -13,7 +13,7 @@ from queenmq.broker import wire
 from queenmq.broker.http import EMPTY, Request, Response, answer
 from queenmq.engine import Popped
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode, milliseconds
+from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -160,15 +160,10 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
 
 def _answer(popped: Popped, group: str) -> PopAnswer:
     messages = []
-    moment = created_ms = None
     lease_id = str(popped.leases[0].id or "") if popped.leases else ""
     for message in popped.messages:
         lease = message.lease
-        if message.created_at is not moment:
-            moment = message.created_at
-            created_ms = milliseconds(moment)
-        assert created_ms is not None
-        id = wire.message_text(created_ms, lease.partition_id, message.offset)
+        id = wire.message_text(message.created_at, lease.partition_id, message.offset)
         messages.append(
             PoppedMessage(
                 id,

@@ -20,7 +20,7 @@ from queenmq.errors import (
     Refused,
     TooManyItems,
 )
-from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed, milliseconds
+from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -154,7 +154,6 @@ def results(
 ) -> list[PushResult]:
     """One result per item, in order."""
     found = []
-    moment = created_ms = None
     for index, (item, message, each) in enumerate(zip(items, messages, pushed, strict=True)):
         if isinstance(each, QueenError):
             found.append(
@@ -166,11 +165,7 @@ def results(
         if isinstance(each, Buffered):
             found.append(PushResult(index, each.value, None, item.transaction_id, None, item.trace_id, item.queue))
             continue
-        if each.created_at is not moment:
-            moment = each.created_at
-            created_ms = milliseconds(moment)
-        assert created_ms is not None
-        id = wire.message_text(created_ms, each.partition_id, each.offset)
+        id = wire.message_text(each.created_at, each.partition_id, each.offset)
         found.append(
             PushResult(
                 index,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routes import partitions, queues
 from queenmq.broker.routes.queues import MessageTotals, QueueDetail
-from queenmq.engine.statistics import Overview, TrafficStep
+from queenmq.engine.statistics import Overview, PostgresStats, TableSize, TrafficStep
 from queenmq.errors import InvalidArgument, InvalidTimestamp
 
 if TYPE_CHECKING:
@@ -147,35 +147,11 @@ class WorkerMetrics(Struct):
     gauges: dict[str, int]
 
 
-class DatabaseMetrics(Struct, rename="camel"):
-    """The database as PostgreSQL sees it."""
-
-    version: str
-    bytes: int
-    connections: int
-    connections_max: int
-    commits: int
-    rollbacks: int
-    deadlocks: int
-    cache_hit_ratio: float
-    oldest_transaction_seconds: float
-
-
-class TableMetrics(Struct, rename="camel"):
-    """A table of ours; the numbers of rows are PostgreSQL's estimates."""
-
-    name: str
-    rows: int
-    dead_rows: int
-    bytes: int
-    vacuumed_at: datetime | None
-
-
 class PostgresAnswer(Struct):
     """The database, and our tables in it, the largest first."""
 
-    database: DatabaseMetrics
-    tables: list[TableMetrics]
+    database: PostgresStats
+    tables: list[TableSize]
 
 
 class RefreshAnswer(Struct):
@@ -254,20 +230,7 @@ async def worker_metrics(broker: "Broker", _request: Request) -> Response:
 
 async def postgres_stats(broker: "Broker", _request: Request) -> Response:
     """Tell how PostgreSQL is doing."""
-    found, tables = await broker.engine.statistics.postgres()
-    database = DatabaseMetrics(
-        found.version,
-        found.bytes,
-        found.connections,
-        found.connections_max,
-        found.commits,
-        found.rollbacks,
-        found.deadlocks,
-        found.cache_hit_ratio,
-        found.oldest_transaction_seconds,
-    )
-    told = [TableMetrics(each.name, each.rows, each.dead_rows, each.bytes, each.vacuumed_at) for each in tables]
-    return answer(PostgresAnswer(database, told))
+    return answer(PostgresAnswer(*await broker.engine.statistics.postgres()))
 
 
 async def refresh(broker: "Broker", _request: Request) -> Response:
