@@ -260,36 +260,19 @@ def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Messa
     expiries = row["expiries"]
     messages: list[Message] = []
     for segment in segments:
-        first = segment.first_offset
-        ids, traces = segment.transaction_ids, segment.trace_ids
-        if not done and not retries:
-            places = slice(max(start - first, 0), end - first)
-            messages += map(
-                Message,
-                repeat(lease),
-                range(max(start, first), min(end, segment.end)),
-                repeat(segment.created_at),
-                segment.payloads[places],
-                ids[places] if ids else repeat(None),
-                traces[places] if traces else repeat(None),
-                repeat(segment.producer),
-                repeat(expiries),
-            )
-            continue
-        for offset in range(max(start, first), min(end, segment.end)):
-            if offset in done:
-                continue
-            place = offset - first
-            messages.append(
-                Message(
-                    lease,
-                    offset,
-                    segment.created_at,
-                    segment.payloads[place],
-                    ids[place] if ids else None,
-                    traces[place] if traces else None,
-                    segment.producer,
-                    expiries + retries.get(str(offset), 0),
-                )
-            )
+        first, ids, traces = segment.first_offset, segment.transaction_ids, segment.trace_ids
+        offsets = range(max(start, first), min(end, segment.end))
+        places = slice(offsets.start - first, offsets.stop - first)
+        found = map(
+            Message,
+            repeat(lease),
+            offsets,
+            repeat(segment.created_at),
+            segment.payloads[places],
+            ids[places] if ids else repeat(None),
+            traces[places] if traces else repeat(None),
+            repeat(segment.producer),
+            [expiries + retries.get(str(offset), 0) for offset in offsets] if retries else repeat(expiries),
+        )
+        messages += (message for message in found if message.offset not in done) if done else found
     return messages

@@ -238,7 +238,7 @@ class Pusher:
         return [
             [draft.partition.id for draft in written],
             [len(draft.payloads) for draft in written],
-            [self._sealed(draft) if encrypted else draft.array or json_array(draft.payloads) for draft in written],
+            [self._sealed(draft) for draft in written],
             [texts(draft.ids) for draft in written] if flush.has_ids else None,
             [texts(draft.traces) for draft in written] if flush.has_traces else None,
             [draft.producer for draft in written] if flush.has_producers else None,
