@@ -20,7 +20,7 @@ from queenmq.errors import ConfigurationError
 
 PREFIX = "QUEEN_"
 TEST_PREFIX = "QUEEN_TEST_"  # belongs to the test suite, never to a server
-SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys"})
+SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys", "token"})
 KEY_SOURCES = ("auth_secret", "auth_public_key_file", "auth_jwks_file", "auth_jwks_url")  # of tokens; one at most
 
 _PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\bpassword\s*=\s*)('[^']*'|[^&\s]*)")
@@ -56,7 +56,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=10, le=3_600_000, description="longest that a statement may wait for a lock")
     ] = 10_000
     retry_attempts_max: Annotated[
-        int, Meta(ge=0, le=100, description="how often a call is repeated when PostgreSQL was out of reach")
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="how often a call is repeated when PostgreSQL, or a client's server, was out of reach",
+        ),
     ] = 5
 
     # -- the server
@@ -83,6 +88,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     stop_seconds_max: Annotated[
         float, Meta(ge=0, le=3600, description="longest that a stopping server waits for requests in flight")
     ] = 30
+
+    # -- the client
+    url: Annotated[
+        str | None,
+        Meta(description="servers that the SDK and the command line talk to: one address, or several with commas"),
+    ] = None
+    token: Annotated[
+        Annotated[str, Meta(min_length=1)] | None, Meta(description="token that the client shows to these servers")
+    ] = None
+    request_timeout_ms: Annotated[
+        int,
+        Meta(
+            ge=100, le=3_600_000, description="longest that the client waits for an answer it did not ask to wait for"
+        ),
+    ] = 60_000
 
     # -- the spool
     spool: Annotated[
@@ -234,10 +254,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError("auth_jwks_url is an http or https address without a user")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={self._shown(name)!r}" for name in self.__struct_fields__)
+        shown = ", ".join(f"{name}={self.shown(name)!r}" for name in self.__struct_fields__)
         return f"Settings({shown})"
 
-    def _shown(self, name: str) -> object:
+    def shown(self, name: str) -> object:
+        """A setting's value as anybody may see it."""
         value = getattr(self, name)
         if name == "dsn" and value is not None:
             return masked(value)
@@ -254,17 +275,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **overrides: object) -> Self:
         """Settings from the environment; what is passed by name wins over it."""
-        values: dict[str, object] = {
-            name: text
-            for variable, text in environ.items()
-            if variable.startswith(PREFIX) and not variable.startswith(TEST_PREFIX)
-            for name in [cls._field(variable)]
-        }
+        values: dict[str, object] = {**cls.named(environ)}
         values |= {cls._field(PREFIX + name.upper()): value for name, value in overrides.items()}
         try:
             return msgspec.convert(values, cls, strict=False, dec_hook=_decode)
         except msgspec.ValidationError as error:
             raise ConfigurationError(_explain(str(error), values)) from None
+
+    @classmethod
+    def named(cls, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """What the environment sets, by the name of the setting."""
+        ours = {name: text for name, text in environ.items() if name.startswith(PREFIX)}
+        return {cls._field(name): text for name, text in ours.items() if not name.startswith(TEST_PREFIX)}
 
     @classmethod
     def _field(cls, variable: str) -> str:
@@ -279,6 +301,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def wants_colour(stream: TextIO) -> bool:
     """Whether a person is watching this stream and has not asked for plain text (no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def inherited(variable: str) -> str | None:
+    """A variable that is not ours but that of a program we start; None when it is not set."""
+    return os.environ.get(variable) or None
+
+
+def hand_on(variable: str, value: str) -> None:
+    """Set such a variable for the programs that this process starts."""
+    os.environ[variable] = value
 
 
 def masked(dsn: str) -> str:

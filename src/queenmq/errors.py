@@ -11,6 +11,7 @@ QueenError
 │   ├── InvalidTimestamp     QN425  400
 │   ├── InvalidTraceId       QN426  400
 │   ├── EncryptionRequired   QN427  400
+│   ├── InvalidHeaders       QN428  400
 │   ├── QueueNotFound        QN404  404
 │   ├── PartitionNotFound    QN405  404
 │   ├── MessageNotFound      QN406  404
@@ -37,17 +38,16 @@ QueenError
     ├── Busy
     └── TimedOut
 
-The SQL functions raise the QN codes as SQLSTATE; `from_sqlstate` turns them into these classes; the HTTP
-server answers with `http_status` and `code`; an SDK finds the class again by `code`. A class's docstring is
-its message when none is given.
+SQL functions raise the QN codes as SQLSTATE, which `from_sqlstate` turns into these classes; the HTTP server answers
+with `http_status` and `code`, by which an SDK finds the class. A class's docstring is its message when none is given.
 """
 
+import contextlib
 import inspect
-import json
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-_T = TypeVar("_T")
+import msgspec
 
 
 class QueenError(Exception):
@@ -149,6 +149,14 @@ class EncryptionRequired(Refused):
     hint = "Set QUEEN_ENCRYPTION_KEYS on every server that reads or writes this queue."
 
 
+class InvalidHeaders(Refused):
+    """The headers are not a small object of strings."""
+
+    code = "INVALID_HEADERS"
+    sqlstate = "QN428"
+    hint = "Send up to 32 strings by name, names of 1 to 128 characters, 4096 bytes of JSON at most."
+
+
 class QueueNotFound(Refused):
     """There is no queue of this name."""
 
@@ -212,6 +220,14 @@ class NotPending(Refused):
     hint = "Look at the message's status for the group that is meant."
 
 
+class Fullness(msgspec.Struct, frozen=True):
+    """What the database tells of a full queue."""
+
+    queue: str | None = None
+    depth: int | None = None
+    limit: int | None = None
+
+
 class QueueFull(Refused):
     """The queue holds as many messages as its limit allows."""
 
@@ -222,10 +238,10 @@ class QueueFull(Refused):
 
     def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
         super().__init__(message, detail=detail)
-        facts = _facts(detail)
-        self.queue: str | None = _typed(facts.get("queue"), str)
-        self.depth: int | None = _typed(facts.get("depth"), int)
-        self.limit: int | None = _typed(facts.get("limit"), int)
+        told = Fullness()
+        with contextlib.suppress(msgspec.DecodeError):
+            told = msgspec.json.decode(detail or "{}", type=Fullness)
+        self.queue, self.depth, self.limit = told.queue, told.depth, told.limit
 
 
 class SchemaTooNew(Refused):
@@ -371,28 +387,12 @@ def _classes(top: type[QueenError]) -> list[type[QueenError]]:
     return [top, *(each for child in top.__subclasses__() for each in _classes(child))]
 
 
-def _facts(detail: str | None) -> dict[str, object]:
-    """What a SQL function put into its error's DETAIL, when that is a JSON object."""
-    try:
-        facts = json.loads(detail or "null")
-    except ValueError:
-        return {}
-    return facts if isinstance(facts, dict) else {}
-
-
-def _typed(value: object, kind: type[_T]) -> _T | None:
-    return value if isinstance(value, kind) else None
-
-
 BY_CODE: dict[str, type[QueenError]] = {kind.code: kind for kind in _classes(QueenError)}
-BY_SQLSTATE: dict[str, type[QueenError]] = {
-    kind.sqlstate: kind for kind in _classes(QueenError) if kind.sqlstate is not None
-}
+BY_SQLSTATE = {kind.sqlstate: kind for kind in BY_CODE.values() if kind.sqlstate is not None}
 
 # PostgreSQL's own conditions that are worth another try, by SQLSTATE or by its class (two characters).
 _POSTGRES: dict[str, type[QueenError]] = {
-    "08": DatabaseUnavailable,  # connection exception
-    "53": DatabaseUnavailable,  # out of disk, memory or connections
+    **dict.fromkeys(("08", "53"), DatabaseUnavailable),  # connection exception; out of disk, memory or connections
     **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable),  # shut down, not up yet, idle too long
     "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
     **dict.fromkeys(("57014", "55P03"), TimedOut),  # statement timeout, lock not available

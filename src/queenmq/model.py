@@ -6,9 +6,11 @@ thousand is hidden from the garbage collector (gc=False): it cannot be part of a
 """
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Literal
 from uuid import UUID
 
+import msgspec
 from msgspec import Raw, Struct
 
 DEFAULT_PARTITION = "Default"
@@ -17,9 +19,14 @@ QUEUE_MODE = "__QUEUE_MODE__"  # the group of those who name none
 SubscriptionMode = Literal["all", "new", "timestamp"]
 AckStatus = Literal["completed", "failed", "retry", "dlq"]
 
+Headers = dict[str, str]  # what travels beside a payload: trace context, a content type, …
+
+_headers = msgspec.json.Decoder(Headers)
+
 _VERSION_AND_VARIANT = (7 << 76) | (2 << 62)
 _PARTITION_LOW_BITS = (1 << 22) - 1
 _OFFSET_BITS = 40
+OFFSET_DIGITS = 10  # of a message id as text, at its end
 
 
 def message_id(created_ms: int, partition_id: int, offset: int) -> UUID:
@@ -38,6 +45,21 @@ def milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1_000_000 + 0.5) // 1000
 
 
+@lru_cache(maxsize=10_000)
+def _id_prefix(created_at: datetime, partition_id: int) -> str:
+    return str(message_id(milliseconds(created_at), partition_id, 0))[:-OFFSET_DIGITS]
+
+
+def message_text(created_at: datetime, partition_id: int, offset: int) -> str:
+    """A message's id, without building it from its bits each time: messages of a segment differ in the end only."""
+    return f"{_id_prefix(created_at, partition_id)}{offset:010x}"
+
+
+def read_headers(text: bytes | str | Raw | None) -> Headers:
+    """Headers as they are stored; none is an empty object. A new one each time, to do with as one likes."""
+    return _headers.decode(text) if text is not None else {}
+
+
 class Outgoing(Struct, frozen=True, gc=False):
     """A message to push."""
 
@@ -47,6 +69,7 @@ class Outgoing(Struct, frozen=True, gc=False):
     transaction_id: str | None = None
     trace_id: UUID | None = None
     producer: str | None = None
+    headers: Headers | None = None
 
 
 class Pushed(Struct, frozen=True, gc=False):
@@ -125,6 +148,7 @@ class Message(Struct, frozen=True, gc=False):
     trace_id: UUID | None = None
     producer: str | None = None
     retry_count: int = 0
+    given_headers: Raw | None = None
 
     @property
     def id(self) -> UUID:
@@ -135,6 +159,11 @@ class Message(Struct, frozen=True, gc=False):
     def transaction_id(self) -> str:
         """The producer's own id, or the message id where there is none."""
         return self.given_transaction_id or str(self.id)
+
+    @property
+    def headers(self) -> Headers:
+        """The producer's headers; empty where there are none."""
+        return read_headers(self.given_headers)
 
 
 class Ack(Struct, frozen=True, gc=False):
@@ -214,6 +243,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     producer: str | None
     encrypted: bool
     payload: bytes
+    headers: Headers = {}
     status: str | None = None
     cursor: str | None = None
 
@@ -237,6 +267,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     producer: str | None
     encrypted: bool
     payload: bytes
+    headers: Headers = {}
 
 
 class TraceStep(Struct, frozen=True, kw_only=True):
@@ -329,12 +360,3 @@ class LedgerLine(Struct, frozen=True, kw_only=True):
     leased: int
     pending: int
     balanced: bool
-
-
-class Finding(Struct, frozen=True, kw_only=True):
-    """Something that a consistency check did not expect."""
-
-    check: str
-    queue: str | None
-    partition: str | None
-    detail: str

@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
+from msgspec import Raw
 
 from queenmq.engine.segments import Segment, SegmentCache, cut
 from tests.engine.shorthand import ack, messages, pop, values
@@ -13,9 +14,9 @@ pytestmark = pytest.mark.every_postgres
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def segment(first_offset, count, partition_id=1, size=100):
+def segment(first_offset, count, partition_id=1, size=100, headers=None):
     payloads = cut(b"[" + b",".join(b"%d" % n for n in range(first_offset, first_offset + count)) + b"]")
-    return Segment(partition_id, first_offset, NOON, payloads, None, None, None, size)
+    return Segment(partition_id, first_offset, NOON, payloads, None, None, headers, None, size)
 
 
 def starts(found):
@@ -57,6 +58,14 @@ def test_a_segment_too_large_for_the_cache_drives_nothing_out():
     cache.put([segment(10, 10, size=5_000)])
     assert starts(cache.covering(1, 0, 10)) == [0]
     assert cache.covering(1, 10, 20) is None
+
+
+def test_headers_take_room_in_the_cache():
+    cache = SegmentCache(2_000)
+    cache.put([segment(0, 10)])
+    cache.put([segment(10, 2, headers=[None, Raw(b'{"a":"%b"}' % (b"x" * 1_000))])])
+    assert cache.covering(1, 0, 10) is None
+    assert starts(cache.covering(1, 10, 12)) == [10]
 
 
 def test_a_segment_that_is_put_twice_counts_once():

@@ -8,6 +8,8 @@ CREATE SCHEMA queen;
 
 -- function queen.advance(bigint, int8multirange)
 
+-- function queen.advance_group(text, text, smallint, pg_snapshot, boolean, timestamp with time zone)
+
 -- function queen.attach_groups(integer)
 
 -- function queen.bury(bigint[], integer[], bigint[], text[], integer[], timestamp with time zone)
@@ -17,6 +19,8 @@ CREATE SCHEMA queen;
 -- function queen.check_consistency(timestamp with time zone)
 
 -- function queen.check_epoch()
+
+-- function queen.check_headers(jsonb)
 
 -- function queen.check_limit(integer, integer)
 
@@ -28,7 +32,11 @@ CREATE SCHEMA queen;
 
 -- function queen.clear_queue(text, timestamp with time zone)
 
+-- function queen.clock_text(timestamp with time zone)
+
 -- function queen.collect_stats(timestamp with time zone)
+
+-- function queen.commit_write(text, bigint, text, uuid[], bigint, boolean, timestamp with time zone)
 
 CREATE TABLE queen.queues (
     id integer NOT NULL,
@@ -82,7 +90,11 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.describe_messages(bigint[], bigint[])
 
+-- function queen.drop_duplicates(uuid[], text[], bigint[], timestamp with time zone)
+
 -- function queen.ensure_partitions(text[], text[])
+
+-- function queen.explain_place(integer, integer, bigint, timestamp with time zone)
 
 -- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
 
@@ -129,6 +141,8 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.keep_retries(jsonb, bigint, int8multirange)
 
+-- function queen.limit_messages(integer[], smallint, pg_snapshot, smallint, pg_snapshot, bigint)
+
 -- function queen.list_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone, bigint, integer, integer)
 
 -- function queen.list_event_names(integer, integer)
@@ -165,15 +179,17 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.pop_targets(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
+-- function queen.position_at(bigint, smallint, xid8)
+
 -- function queen.purge_dead_letters(bigint[], text, text, timestamp with time zone)
 
--- function queen.push(text, jsonb, text, text, uuid, timestamp with time zone)
+-- function queen.push(text, jsonb, text, text, uuid, jsonb, timestamp with time zone)
 
 -- function queen.push_from_view()
 
--- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
+-- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
 
--- function queen.push_spooled(uuid, bigint, bigint, bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
+-- function queen.push_spooled(uuid, bigint, bigint, bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
 
 -- function queen.queue_depth(integer)
 
@@ -229,13 +245,15 @@ CREATE TABLE queen.segments (
     transaction_ids text,
     trace_ids text,
     payloads bytea NOT NULL,
+    headers text,
     CONSTRAINT segments_message_count_check CHECK ((message_count > 0))
 )
 WITH (autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_insert_scale_factor='0.2', autovacuum_vacuum_cost_delay='0', toast_tuple_target='8160', toast.autovacuum_vacuum_cost_delay='0');
 ALTER TABLE ONLY queen.segments ALTER COLUMN transaction_ids SET STORAGE EXTERNAL;
 ALTER TABLE ONLY queen.segments ALTER COLUMN payloads SET STORAGE EXTERNAL;
+ALTER TABLE ONLY queen.segments ALTER COLUMN headers SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids and trace_ids are JSON arrays of the same length, or null.';
+COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids, trace_ids and headers are JSON arrays of the same length, or null.';
 
 -- function queen.segments_between(text, bigint, bigint)
 
@@ -247,6 +265,8 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 
 -- function queen.skip_deleted(bigint[], timestamp with time zone)
 
+-- function queen.slice_segments(integer[], smallint, pg_snapshot, smallint, pg_snapshot, integer, integer, bigint[], timestamp with time zone, timestamp with time zone)
+
 -- function queen.subscribe(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
 -- function queen.subscription(text, integer, text)
@@ -257,9 +277,11 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 
 -- function queen.traffic(timestamp with time zone, timestamp with time zone, text, text, text, text)
 
--- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], timestamp with time zone)
+-- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
 
 -- function queen.wake_groups(bigint[], boolean, timestamp with time zone)
+
+-- function queen.why(text, text, text, integer, timestamp with time zone)
 
 CREATE TABLE queen.partition_consumers (
     partition_id bigint NOT NULL,
@@ -302,7 +324,9 @@ CREATE TABLE queen.queue_groups (
     queue_wide boolean DEFAULT false NOT NULL,
     complete boolean DEFAULT false NOT NULL,
     reached_partition_id bigint DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    position_epoch smallint,
+    "position" pg_snapshot
 );
 
 COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';
@@ -325,6 +349,15 @@ CREATE VIEW queen.active_leases AS
      JOIN queen.queues q ON ((q.id = g.queue_id)));
 
 COMMENT ON VIEW queen.active_leases IS 'Leases that have not expired.';
+
+CREATE TABLE queen.archives (
+    queue_id integer NOT NULL,
+    location text NOT NULL,
+    tick bigint NOT NULL,
+    archived_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+COMMENT ON TABLE queen.archives IS 'Queues that are archived: where, and up to which tick.';
 
 CREATE TABLE queen.calls (
     id uuid NOT NULL,
@@ -372,7 +405,8 @@ CREATE TABLE queen.dead_letters (
     trace_id uuid,
     producer text,
     encrypted boolean NOT NULL,
-    payload bytea NOT NULL
+    payload bytea NOT NULL,
+    headers json
 );
 
 COMMENT ON TABLE queen.dead_letters IS 'Messages a group gave up on, with payload, error and origin.';
@@ -395,7 +429,8 @@ CREATE TABLE queen.inbox (
     producer text,
     encrypted boolean DEFAULT false NOT NULL,
     payload text NOT NULL,
-    created_at timestamp with time zone NOT NULL
+    created_at timestamp with time zone NOT NULL,
+    headers json
 )
 WITH (autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_vacuum_cost_delay='0');
 
@@ -527,11 +562,12 @@ CREATE VIEW queen.messages AS
     s.created_at,
     s.producer,
     s.encrypted,
+    (e.headers)::json AS headers,
     e.payload
    FROM ((((queen.queues q
      JOIN queen.partitions p ON ((p.queue_id = q.id)))
      JOIN queen.segments s ON ((s.partition_id = p.id)))
-     CROSS JOIN LATERAL ROWS FROM(json_array_elements((convert_from(s.payloads, 'UTF8'::name))::json), json_array_elements_text((s.transaction_ids)::json), json_array_elements_text((s.trace_ids)::json)) WITH ORDINALITY e(payload, transaction_id, trace_id, place))
+     CROSS JOIN LATERAL ROWS FROM(json_array_elements((convert_from(s.payloads, 'UTF8'::name))::json), json_array_elements_text((s.transaction_ids)::json), json_array_elements_text((s.trace_ids)::json), json_array_elements_text((s.headers)::json)) WITH ORDINALITY e(payload, transaction_id, trace_id, headers, place))
      CROSS JOIN LATERAL ( SELECT queen.message_id(s.created_at, s.partition_id, ((s.first_offset + e.place) - 1)) AS id) m);
 
 COMMENT ON VIEW queen.messages IS 'One row per stored message; insert queue, partition and payload to push.';
@@ -578,6 +614,30 @@ ALTER TABLE queen.partitions ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE queen.pipeline_runs (
+    id integer NOT NULL,
+    name text NOT NULL,
+    arguments json NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    finished_at timestamp with time zone,
+    state text DEFAULT 'running'::text NOT NULL,
+    rows bigint,
+    error text,
+    CONSTRAINT pipeline_runs_check CHECK (((state = 'running'::text) = (finished_at IS NULL))),
+    CONSTRAINT pipeline_runs_state_check CHECK ((state = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text])))
+);
+
+COMMENT ON TABLE queen.pipeline_runs IS 'Which pipelines ran, with what arguments, and what became of them.';
+
+ALTER TABLE queen.pipeline_runs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME queen.pipeline_runs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE queen.queue_depths (
     queue_id integer NOT NULL,
     depth_bound bigint
@@ -611,7 +671,9 @@ CREATE TABLE queen.retention_history (
     partitions integer NOT NULL,
     segments integer NOT NULL,
     messages bigint NOT NULL,
-    unread bigint NOT NULL
+    unread bigint NOT NULL,
+    newest_epoch smallint,
+    newest_xid xid8
 );
 
 COMMENT ON TABLE queen.retention_history IS 'What retention deleted, and how much of it some group had not read.';
@@ -651,6 +713,21 @@ CREATE TABLE queen.spool_positions (
 WITH (fillfactor='50');
 
 COMMENT ON TABLE queen.spool_positions IS 'How many messages of a server''s spool file are stored.';
+
+CREATE UNLOGGED TABLE queen.staged_segments (
+    stage_id uuid NOT NULL,
+    n integer NOT NULL,
+    write_id text NOT NULL,
+    partition_name text NOT NULL,
+    message_count integer NOT NULL,
+    encrypted boolean NOT NULL,
+    staged_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    transaction_ids text NOT NULL,
+    trace_ids text,
+    payloads bytea NOT NULL
+);
+
+COMMENT ON TABLE queen.staged_segments IS 'Messages of a batch that is being written: invisible until queen.commit_write makes segments of them.';
 
 CREATE TABLE queen.stats (
     minute timestamp with time zone NOT NULL,
@@ -747,6 +824,18 @@ ALTER TABLE queen.trace_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY 
     CACHE 1
 );
 
+CREATE TABLE queen.writes (
+    id text NOT NULL,
+    epoch bigint NOT NULL,
+    written_at timestamp with time zone NOT NULL,
+    messages bigint NOT NULL
+);
+
+COMMENT ON TABLE queen.writes IS 'Which batch of a writer was stored last, so that none is stored twice.';
+
+ALTER TABLE ONLY queen.archives
+    ADD CONSTRAINT archives_pkey PRIMARY KEY (queue_id);
+
 ALTER TABLE ONLY queen.calls
     ADD CONSTRAINT calls_pkey PRIMARY KEY (id);
 
@@ -776,6 +865,9 @@ ALTER TABLE ONLY queen.partitions
 
 ALTER TABLE ONLY queen.partitions
     ADD CONSTRAINT partitions_queue_id_name_key UNIQUE (queue_id, name);
+
+ALTER TABLE ONLY queen.pipeline_runs
+    ADD CONSTRAINT pipeline_runs_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY queen.queue_depths
     ADD CONSTRAINT queue_depths_pkey PRIMARY KEY (queue_id);
@@ -807,6 +899,9 @@ ALTER TABLE ONLY queen.segments
 ALTER TABLE ONLY queen.spool_positions
     ADD CONSTRAINT spool_positions_pkey PRIMARY KEY (segment_id);
 
+ALTER TABLE ONLY queen.staged_segments
+    ADD CONSTRAINT staged_segments_pkey PRIMARY KEY (stage_id, n);
+
 ALTER TABLE ONLY queen.stats
     ADD CONSTRAINT stats_pkey PRIMARY KEY (queue_id, minute);
 
@@ -821,6 +916,9 @@ ALTER TABLE ONLY queen.trace_event_names
 
 ALTER TABLE ONLY queen.trace_events
     ADD CONSTRAINT trace_events_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.writes
+    ADD CONSTRAINT writes_pkey PRIMARY KEY (id);
 
 CREATE INDEX calls_made_at ON queen.calls USING btree (made_at);
 
@@ -845,6 +943,8 @@ CREATE INDEX queues_namespace_task ON queen.queues USING btree (namespace, task)
 CREATE INDEX retention_history_queue ON queen.retention_history USING btree (queue_id, id);
 
 CREATE INDEX segments_commit_order ON queen.segments USING btree (queue_id, epoch, xid);
+
+CREATE INDEX staged_segments_write ON queen.staged_segments USING btree (write_id);
 
 CREATE INDEX trace_event_names_event ON queen.trace_event_names USING btree (event_id);
 
@@ -904,6 +1004,9 @@ CREATE OR REPLACE VIEW queen.partition_totals AS
           GROUP BY l.queue_id, l.partition_id) t;
 
 CREATE TRIGGER push INSTEAD OF INSERT ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.push_from_view();
+
+ALTER TABLE ONLY queen.archives
+    ADD CONSTRAINT archives_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY queen.partitions
     ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);

@@ -150,7 +150,7 @@ async def test_age_is_not_held_against_a_redriven_message(queue):
 
 async def test_what_has_left_the_log_is_pushed_again_for_everyone(queue, five):
     trace = uuid.uuid4()
-    await queue.call("push", "orders", '"traced"', "ann", "t", trace, queue.clock.now)
+    await queue.call("push", "orders", '"traced"', "ann", "t", trace, p_now=queue.clock.now)
     await queue.sequence()
     [delivery] = await queue.pop("g", "orders")
     await queue.fail(delivery)

@@ -35,7 +35,7 @@ async def left(queue):
 async def test_deleting_a_queue_leaves_nothing_of_it(queue):
     await queue.configure("orders", max_queue_size=100, retention_seconds=60, retry_limit=0)
     await queue.push("orders", "ann", 1, 2)
-    await queue.call("push", "orders", "3", "ann", None, "3f0e7c1a-0000-4000-8000-000000000000", queue.clock.now)
+    await queue.call("push", "orders", "3", "ann", None, "3f0e7c1a-0000-4000-8000-000000000000", p_now=queue.clock.now)
     await queue.sequence()
     [delivery] = await queue.pop("g", "orders", mode="new", since=queue.clock.now)
     await queue.fail(delivery, [0])

@@ -29,7 +29,7 @@ async def pending(queue, name=None, partition=None, namespace=None, task=None, g
 
 async def test_messages_are_popped_with_all_that_is_known_and_acknowledged(queue):
     trace = uuid.uuid4()
-    await queue.call("push", "orders", '{"n": 1}', "ann", "o-1", trace, queue.clock.now)
+    await queue.call("push", "orders", '{"n": 1}', "ann", "o-1", trace, p_now=queue.clock.now)
     await queue.call("push", "orders", "null", "ann", p_now=queue.clock.now)
     await queue.sequence()
     first, second = await pop(queue, "orders", "g", 10)

@@ -228,8 +228,8 @@ async def test_a_trace_shows_every_step_with_its_time(queue):
     trace = uuid.uuid4()
     for seconds, name in [(0, "orders"), (1.5, "invoices"), (10, "letters")]:
         queue.clock.advance(seconds)
-        await queue.call("push", name, json.dumps(name), "ann", None, trace, queue.clock.now)
-        await queue.call("push", name, '"other"', "ann", None, uuid.uuid4(), queue.clock.now)
+        await queue.call("push", name, json.dumps(name), "ann", None, trace, p_now=queue.clock.now)
+        await queue.call("push", name, '"other"', "ann", None, uuid.uuid4(), p_now=queue.clock.now)
         await queue.sequence()
     rows = await queue.call("trace", trace)
     assert [(row["step"], row["queue"], row["offset"]) for row in rows] == [

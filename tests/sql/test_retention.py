@@ -183,7 +183,7 @@ async def test_small_batches_delete_the_same(queue):
 
 async def test_traces_go_with_their_messages(queue):
     await queue.configure("orders", retention_seconds=60)
-    await queue.call("push", "orders", "1", "ann", None, "3f0e7c1a-0000-4000-8000-000000000000", queue.clock.now)
+    await queue.call("push", "orders", "1", "ann", None, "3f0e7c1a-0000-4000-8000-000000000000", p_now=queue.clock.now)
     await queue.sequence()
     queue.clock.advance(61)
     await retain(queue)

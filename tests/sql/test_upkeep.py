@@ -27,7 +27,7 @@ async def busy(queue):
     for number in range(3):
         await queue.push("orders", "ann", 2 * number, 2 * number + 1)
         queue.clock.advance(1)
-    await queue.call("push", "orders", "1", "bob", None, "3f0e7c1a-0000-4000-8000-000000000000", queue.clock.now)
+    await queue.call("push", "orders", "1", "bob", None, "3f0e7c1a-0000-4000-8000-000000000000", p_now=queue.clock.now)
     await queue.sequence()
     [delivery] = await queue.pop("g", "orders", "ann", batch=4)
     await queue.ack(delivery, [0, 2])

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from queenmq.diagnosis import Finding
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell
@@ -18,7 +19,6 @@ from queenmq.model import (
     DeadLetter,
     Depth,
     EventName,
-    Finding,
     GroupLine,
     GroupPlace,
     LedgerLine,
@@ -27,6 +27,7 @@ from queenmq.model import (
     StoredMessage,
     TraceEvent,
     TraceStep,
+    read_headers,
 )
 
 T = TypeVar("T")
@@ -346,7 +347,7 @@ class Administration:
         if values.get("encrypted"):
             with contextlib.suppress(EncryptionRequired):  # without the key it is shown as it is stored
                 payload = self._cipher.decrypt(payload)
-        return _struct(kind, {**values, "payload": payload})
+        return _struct(kind, {**values, "payload": payload, "headers": read_headers(values.get("headers"))})
 
 
 def _struct(kind: type[T], row: Mapping[str, Any]) -> T:

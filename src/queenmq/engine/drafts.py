@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Raw, Struct
 
+from queenmq.engine.headers import encoded
 from queenmq.engine.partitions import Name, PartitionInfo, Partitions, check_name
 from queenmq.engine.segments import cut
 from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
@@ -23,7 +24,7 @@ from queenmq.model import Outgoing, Pushed
 
 SEGMENT_MESSAGES_MAX = 1_000
 SEGMENT_BYTES_MAX = 1 << 20
-REQUEST_BYTES_MAX = 256 << 20  # of payloads in one push: PostgreSQL takes a gibibyte, encrypted
+REQUEST_BYTES_MAX = 256 << 20  # of payloads and headers in one push: PostgreSQL takes a gibibyte, encrypted
 TRANSACTION_ID_CHARACTERS_MAX = 255
 PRODUCER_CHARACTERS_MAX = 255
 
@@ -33,6 +34,7 @@ _addresses = attrgetter("queue", "partition", "producer")
 _payloads = attrgetter("payload")
 _transaction_ids = attrgetter("transaction_id")
 _trace_ids = attrgetter("trace_id")
+_headers = attrgetter("headers")
 
 T = TypeVar("T")
 Positions = Sequence[int]  # of messages in their request
@@ -48,6 +50,7 @@ class Part(Struct, gc=False):
     payloads: Sequence[Raw]
     ids: Sequence[str | None] | None
     traces: Sequence[UUID | None] | None
+    headers: Sequence[Raw | None] | None
     array: bytes | None = None  # the payloads as one JSON array, where that is at hand
 
     def without(self, left_out: set[int]) -> "Part":
@@ -60,6 +63,7 @@ class Part(Struct, gc=False):
             [self.payloads[index] for index in kept],
             [self.ids[index] for index in kept] if self.ids is not None else None,
             [self.traces[index] for index in kept] if self.traces is not None else None,
+            [self.headers[index] for index in kept] if self.headers is not None else None,
         )
 
 
@@ -70,7 +74,6 @@ class PushRequest(Struct):
     bytes: int
     parts: list[Part]
     has_ids: bool
-    has_traces: bool
 
 
 class Draft(Struct, gc=False):
@@ -81,6 +84,7 @@ class Draft(Struct, gc=False):
     payloads: Sequence[Raw]
     ids: Sequence[str | None] | None
     traces: Sequence[UUID | None] | None
+    headers: Sequence[Raw | None] | None
     places: list[tuple[int, Positions]]  # request, positions: who gets the answers
     size: int  # in bytes
     array: bytes | None = None
@@ -103,6 +107,7 @@ class Draft(Struct, gc=False):
         self.places.append((request, part.positions[start:end]))
         self.ids = _joined(self.ids, before, part.ids, start, end)
         self.traces = _joined(self.traces, before, part.traces, start, end)
+        self.headers = _joined(self.headers, before, part.headers, start, end)
 
     def answers(self, first_offset: int, created_at: datetime, answers: list[list[Pushed]]) -> None:
         """Put the answer of every message where its caller will find it."""
@@ -145,6 +150,7 @@ class Flush(Struct):
     looked_up: set[str] = set()  # queues where a partition may be new: no group could have been waiting for it
     has_ids: bool = False  # whether any message carries a transaction id,
     has_traces: bool = False  # a trace id,
+    has_headers: bool = False  # headers,
     has_producers: bool = False  # a producer
     _open: dict[int, Draft] = {}  # the last one, by partition id
 
@@ -174,17 +180,23 @@ class Flush(Struct):
 
     def _extend(self, draft: Draft, request: int, part: Part, start: int, end: int, size: int) -> None:
         draft.add(request, part, start, end, size)
-        self.has_ids = self.has_ids or part.ids is not None
-        self.has_traces = self.has_traces or part.traces is not None
+        self._note(part)
 
     def _start(self, partition: PartitionInfo, part: Part, places: list[tuple[int, Positions]], size: int) -> Draft:
-        draft = Draft(partition, part.producer, part.payloads, part.ids, part.traces, places, size, part.array)
+        draft = Draft(
+            partition, part.producer, part.payloads, part.ids, part.traces, part.headers, places, size, part.array
+        )
         self._open[partition.id] = draft
         self.drafts.append(draft)
+        self._note(part)
+        return draft
+
+    def _note(self, part: Part) -> None:
+        """What none of the messages has is not even sent as a list of nothing."""
         self.has_ids = self.has_ids or part.ids is not None
         self.has_traces = self.has_traces or part.traces is not None
+        self.has_headers = self.has_headers or part.headers is not None
         self.has_producers = self.has_producers or part.producer is not None
-        return draft
 
 
 def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
@@ -198,6 +210,8 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
         if producer is not None:
             _check_producer(producer)
     given = list(map(_payloads, messages))
+    headers = encoded(list(map(_headers, messages)))
+    size = _checked_size(given, headers)
     array, payloads = _cut_payloads(given, payload_bytes_max)
     ids = _given(list(map(_transaction_ids, messages)))
     if ids is not None:
@@ -205,7 +219,7 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
     traces = _given(list(map(_trace_ids, messages)))
     if len(names) == 1:
         [(queue, partition, producer)] = names
-        parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces, array)]
+        parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces, headers, array)]
     else:
         parts = [
             Part(
@@ -215,10 +229,11 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
                 _picked(payloads, places),
                 _given(_picked(ids, places)) if ids is not None else None,
                 _given(_picked(traces, places)) if traces is not None else None,
+                _given(_picked(headers, places)) if headers is not None else None,
             )
             for (queue, partition, producer, *_), places in _runs(addresses, names).items()
         ]
-    return PushRequest(len(messages), sum(map(len, given)), parts, ids is not None, traces is not None)
+    return PushRequest(len(messages), size, parts, ids is not None)
 
 
 def _runs(addresses: list[Address], names: set[Address]) -> dict[tuple[Any, ...], list[int]]:
@@ -241,14 +256,22 @@ def _picked(values: Sequence[T], places: list[int]) -> Sequence[T]:
     return itemgetter(*places)(values) if len(places) > 1 else (values[places[0]],)
 
 
+def _checked_size(payloads: list[bytes], headers: Sequence[Raw | None] | None) -> int:
+    """The bytes of a request; refuses more than one call can carry."""
+    size = sum(map(len, payloads))
+    if headers is not None:
+        size += sum(map(len, filter(None, headers)))
+    if size > REQUEST_BYTES_MAX:
+        raise PayloadTooLarge(f"the messages have {size} bytes together; {REQUEST_BYTES_MAX} is the most")
+    return size
+
+
 def _cut_payloads(payloads: list[bytes], bytes_max: int) -> tuple[bytes, list[Raw]]:
     """The payloads as an array, and cut out of it, known to be JSON; refuses the first that is not."""
     if max(map(len, payloads)) > bytes_max:
         place = next(place for place, payload in enumerate(payloads) if len(payload) > bytes_max)
         raise PayloadTooLarge(f"message {place} has {len(payloads[place])} bytes; {bytes_max} is the most")
     joined = json_array(payloads)
-    if len(joined) > REQUEST_BYTES_MAX:
-        raise PayloadTooLarge(f"the messages have {len(joined)} bytes together; {REQUEST_BYTES_MAX} is the most")
     try:
         if not joined.isascii():
             joined.decode()

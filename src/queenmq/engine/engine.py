@@ -15,6 +15,7 @@ from queenmq.engine.ack import Acker
 from queenmq.engine.administration import Administration
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
+from queenmq.engine.diagnosis import Diagnosis
 from queenmq.engine.figures import Figures
 from queenmq.engine.migrate import migrate
 from queenmq.engine.pop import Popped, Popper
@@ -56,6 +57,7 @@ class Engine:
         self.admin = Administration(self.database, cipher, self._bell)
         self.statistics = Statistics(self.database)
         self.figures = Figures(self.database)
+        self.diagnosis = Diagnosis(self.database)
         self.pusher = Pusher(self.database, settings, cipher, self.segments, self._bell)
         stored = SegmentReader(self.database, cipher, self.segments)
         self.reader = Reader(self.database, stored)

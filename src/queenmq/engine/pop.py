@@ -260,7 +260,7 @@ def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Messa
     expiries = row["expiries"]
     messages: list[Message] = []
     for segment in segments:
-        first, ids, traces = segment.first_offset, segment.transaction_ids, segment.trace_ids
+        first, ids, traces, headers = segment.first_offset, segment.transaction_ids, segment.trace_ids, segment.headers
         offsets = range(max(start, first), min(end, segment.end))
         places = slice(offsets.start - first, offsets.stop - first)
         found = map(
@@ -273,6 +273,7 @@ def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Messa
             traces[places] if traces else repeat(None),
             repeat(segment.producer),
             [expiries + retries.get(str(offset), 0) for offset in offsets] if retries else repeat(expiries),
+            *([headers[places]] if headers is not None else []),
         )
         messages += (message for message in found if message.offset not in done) if done else found
     return messages

@@ -29,7 +29,7 @@ from queenmq.model import FlushMark, Outgoing, Pushed
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
-PUSH = "select * from queen.push_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+PUSH = "select * from queen.push_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 RECENT = "select * from queen.recent_ids($1)"
 FIND_IDS = "select * from queen.find_ids($1, $2)"
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
@@ -246,6 +246,7 @@ class Pusher:
             [flush.expected.get(draft.partition.id) for draft in written] if flush.has_ids else None,
             flush.id,
             [id for id in self._in_flight if id != flush.id] if flush.has_ids else None,
+            [texts(draft.headers) for draft in written] if flush.has_headers else None,
         ]
 
     def _sealed(self, draft: Draft) -> bytes:
@@ -377,6 +378,7 @@ class Pusher:
                 draft.payloads,
                 draft.ids,
                 draft.traces,
+                draft.headers,
                 draft.producer,
                 draft.size,
             )

@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from queenmq.engine.database import Database
 from queenmq.engine.segments import Range, Segment, SegmentReader
 from queenmq.errors import EncryptionRequired, QueueNotFound
-from queenmq.model import message_id, milliseconds
+from queenmq.model import Headers, message_id, milliseconds, read_headers
 
 RANGES = "select * from queen.read_ranges($1, $2, $3, $4, $5)"
 SAFE_TIME = "select queen.safe_time()"
@@ -35,6 +35,17 @@ class Record(Struct, frozen=True, gc=False):
     transaction_id: str
     payload: Raw
     created_at: datetime
+    given_headers: Raw | None = None
+
+    @property
+    def headers(self) -> Headers:
+        """The producer's headers; empty where there are none."""
+        return read_headers(self.given_headers)
+
+    @property
+    def bytes(self) -> int:
+        """What it counts in an answer of bounded size."""
+        return len(self.payload) + (len(self.given_headers) if self.given_headers is not None else 0)
 
 
 class Records(Struct, frozen=True, kw_only=True):
@@ -95,7 +106,7 @@ class Reader:
         answers = []
         for read, row, each in zip(reads, rows, ranges, strict=True):
             answer = _answer(read, row, segments.get(each, ()), min(read.bytes_max, bytes_max))
-            bytes_max -= sum(_size(record.payload) for record in answer.records)
+            bytes_max -= sum(record.bytes for record in answer.records)
             answers.append(answer)
         return answers
 
@@ -134,19 +145,21 @@ def _answer(read: OffsetRead, row: Any, segments: Sequence[Segment] | Encryption
 def _records(read: OffsetRead, to: int, segments: Sequence[Segment], bytes_max: int) -> list[Record]:
     records: list[Record] = []
     for segment in segments:
-        ids = segment.transaction_ids
+        ids, headers = segment.transaction_ids, segment.headers
         for offset in range(max(read.offset, segment.first_offset), min(to, segment.end)):
             place = offset - segment.first_offset
-            payload = segment.payloads[place]
-            bytes_max -= _size(payload)
-            if records and bytes_max < 0:
-                return records
             name = ids[place] if ids else None
             if name is None:
                 name = str(message_id(milliseconds(segment.created_at), segment.partition_id, offset))
-            records.append(Record(offset, name, payload, segment.created_at))
+            record = Record(
+                offset,
+                name,
+                segment.payloads[place],
+                segment.created_at,
+                headers[place] if headers is not None else None,
+            )
+            bytes_max -= record.bytes
+            if records and bytes_max < 0:
+                return records
+            records.append(record)
     return records
-
-
-def _size(payload: Raw) -> int:
-    return memoryview(payload).nbytes

@@ -22,6 +22,7 @@ from queenmq.errors import EncryptionRequired
 _payloads = msgspec.json.Decoder(list[Raw])
 _texts = msgspec.json.Decoder(list[str | None])
 _uuids = msgspec.json.Decoder(list[UUID | None])
+_nothing = Raw(b"null")
 
 FETCH = "select * from queen.fetch_segments($1, $2, $3)"
 
@@ -31,7 +32,7 @@ OVERHEAD_BYTES = 200  # of a segment
 MESSAGE_OVERHEAD_BYTES = 100  # of a message in it
 
 
-def cut(payloads: bytes) -> list[Raw]:
+def cut(payloads: bytes | str) -> list[Raw]:
     """The elements of a JSON array, unread."""
     return _payloads.decode(payloads)
 
@@ -45,6 +46,7 @@ class Segment(Struct, gc=False):
     payloads: Sequence[Raw]
     transaction_ids: Sequence[str | None] | None
     trace_ids: Sequence[UUID | None] | None
+    headers: Sequence[Raw | None] | None
     producer: str | None
     bytes: int
 
@@ -59,7 +61,7 @@ class Segment(Struct, gc=False):
         payloads = cut(row["payloads"])
         if row["encrypted"]:
             payloads = [Raw(cipher.decrypt(bytes(payload))) for payload in payloads]
-        ids, traces = row["transaction_ids"], row["trace_ids"]
+        ids, traces, headers = row["transaction_ids"], row["trace_ids"], row["headers"]
         return cls(
             row["partition_id"],
             row["first_offset"],
@@ -67,6 +69,7 @@ class Segment(Struct, gc=False):
             payloads,
             _texts.decode(ids) if ids else None,
             _uuids.decode(traces) if traces else None,
+            [None if each == _nothing else each for each in cut(headers)] if headers else None,
             row["producer"],
             len(row["payloads"]) + len(ids or ""),
         )
@@ -174,4 +177,5 @@ def _overlap(one: Range, other: Range) -> bool:
 
 
 def _cost(segment: Segment) -> int:
-    return segment.bytes + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * len(segment.payloads)
+    headers = sum(map(len, filter(None, segment.headers))) if segment.headers is not None else 0
+    return segment.bytes + headers + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * len(segment.payloads)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import fields
 
+from queenmq.diagnosis import PostgresStats, TableSize
 from queenmq.engine.database import Database
 from queenmq.errors import QueueNotFound
 from queenmq.model import QueueSettings
@@ -148,30 +149,6 @@ class Overview(Struct, frozen=True, kw_only=True):
     groups: int
     leases: int
     totals: Totals
-
-
-class TableSize(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A table of ours as PostgreSQL sees it; rows are its estimates."""
-
-    name: str
-    rows: int
-    dead_rows: int
-    bytes: int
-    vacuumed_at: datetime | None
-
-
-class PostgresStats(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The database as PostgreSQL sees it."""
-
-    version: str
-    bytes: int
-    connections: int
-    connections_max: int
-    commits: int
-    rollbacks: int
-    deadlocks: int
-    cache_hit_ratio: float
-    oldest_transaction_seconds: float
 
 
 class Statistics:

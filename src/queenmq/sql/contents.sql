@@ -2,9 +2,13 @@
 
 -- What is stored.
 \ir schema/0001_tables.sql
+\ir schema/0002_headers.sql
+\ir schema/0003_readers_and_writers.sql
+\ir schema/0004_pipelines.sql
 
 -- Names, ids and offsets.
 \ir functions/check_name.sql
+\ir functions/check_headers.sql
 \ir functions/message_id.sql
 \ir functions/message_position.sql
 \ir functions/multirange_size.sql
@@ -95,6 +99,9 @@
 -- Groups to look at.
 \ir functions/list_groups.sql
 \ir functions/describe_group.sql
+\ir functions/clock_text.sql
+\ir functions/explain_place.sql
+\ir functions/why.sql
 
 -- Moving and removing.
 \ir functions/pass_over.sql
@@ -114,6 +121,14 @@
 \ir functions/take_tick.sql
 \ir functions/find_tick.sql
 \ir functions/segments_between.sql
+\ir functions/position_at.sql
+\ir functions/slice_segments.sql
+\ir functions/limit_messages.sql
+\ir functions/advance_group.sql
+
+-- Whole batches at once.
+\ir functions/drop_duplicates.sql
+\ir functions/commit_write.sql
 
 -- Totals.
 \ir views/partition_totals.sql

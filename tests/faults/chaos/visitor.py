@@ -14,7 +14,7 @@ from msgspec import Raw
 from queenmq.broker import wire
 from queenmq.engine import Popped
 from queenmq.errors import LeaseGone, Unavailable
-from queenmq.model import Ack, Acked, Lease, Message, Outgoing, PopRequest, Pushed
+from queenmq.model import OFFSET_DIGITS, Ack, Acked, Lease, Message, Outgoing, PopRequest, Pushed
 from tests.faults.chaos.diary import Diary
 from tests.faults.chaos.worker import Worker
 
@@ -52,7 +52,7 @@ class Remote:
         return [
             Pushed(
                 wire.partition_number(each["partition_id"]),
-                int(each["message_id"][-wire.OFFSET_DIGITS :], 16),
+                int(each["message_id"][-OFFSET_DIGITS:], 16),
                 UNKNOWN,
                 duplicate=each["status"] == "duplicate",
             )

@@ -60,11 +60,11 @@ begin
       join queen.partition_consumers c on c.partition_id = a.id and c.group_id = a.g
       order by c.partition_id, c.group_id for update of c;
 
-    select array_agg(coalesce(r.done, v_none) order by a.n) into v_done
-      from generate_subscripts(p_partition_ids, 1) as a (n)
-      left join (select r.n, range_agg(int8range(r.f, r.t)) as done
-                   from unnest(p_range_acks, p_range_froms, p_range_tos) as r (n, f, t)
-                  where r.f < r.t group by r.n) as r on r.n = a.n;
+    select array_agg(a.done order by a.n) into v_done
+      from (select r.n, coalesce(range_agg(int8range(r.f, r.t)) filter (where r.f < r.t), v_none) as done
+              from (select * from unnest(p_range_acks, p_range_froms, p_range_tos) as r (n, f, t)
+                    union all select n, 0, 0 from generate_subscripts(p_partition_ids, 1) as n) as r
+             group by r.n) as a;
     if cardinality(p_message_acks) > 0 then
         select f.dead, f.back, f.counts into v_dead, v_back, v_counts
           from queen.judge_failures(p_partition_ids, p_group_ids, p_lease_ids, p_message_acks, p_message_offsets,
@@ -93,17 +93,22 @@ begin
           join queen.queues q on q.id = g.queue_id
          cross join lateral queen.advance(h.committed, h.acked + (h.done * h.lease) + h.dead) as m
          where h.held
-    ), decided as (
+    ), decided as materialized (
         select j.*, isempty(j.lease * int8multirange(int8range(j.committed, null)) - j.acked - j.nacked) as released,
-               queen.keep_retries(coalesce(j.retries || j.counts, j.retries, j.counts), j.committed, j.acked) as retries_left
+               case when j.retries is not null or j.counts is not null
+                    then queen.keep_retries(coalesce(j.retries || j.counts, j.retries, j.counts), j.committed, j.acked)
+               end as retries_left
           from judged j
     ), updated as (
         update queen.partition_consumers c
            set committed = d.committed, acked = d.acked, nacked = case when d.released then v_none else d.nacked end,
                retries = d.retries_left,
                expiries = case when d.moved then 0 else c.expiries end,
-               completed = c.completed + queen.multirange_size(d.completed),
-               dead_lettered = c.dead_lettered + queen.multirange_size(d.buried),
+               completed = c.completed + case when isempty(d.completed) then 0
+                                              when d.completed = int8multirange(range_merge(d.completed))
+                                              then upper(d.completed) - lower(d.completed)
+                                              else queen.multirange_size(d.completed) end,
+               dead_lettered = c.dead_lettered + case when isempty(d.buried) then 0 else queen.multirange_size(d.buried) end,
                lease_id = case when d.released then null else c.lease_id end,
                lease_from = case when d.released then null else c.lease_from end,
                lease_to = case when d.released then null else c.lease_to end,
@@ -120,16 +125,16 @@ begin
          where c.partition_id = d.partition_id and c.group_id = d.group_id
         returning d.n, d.accepted, d.dead, d.released, d.released and d.committed < d.next_offset as more, d.queue_name
     )
-    select h.n, h.held, coalesce(u.accepted, v_none), coalesce(u.dead, v_none), coalesce(u.released, false),
-           coalesce(u.more, false),
-           not h.held and coalesce(h.done + coalesce(o.others, v_none)
-                                   <@ (h.acked + int8multirange(int8range(null, h.committed))), false),
-           u.queue_name
+    select u.n, true, u.accepted, u.dead, u.released, u.more, false, u.queue_name from updated u
+    union all
+    select h.n, false, v_none, v_none, false, false,
+           coalesce(h.done + coalesce(o.others, v_none) <@ (h.acked + int8multirange(int8range(null, h.committed))), false),
+           null
       from held h
-      left join updated u on u.n = h.n
      cross join lateral (
          select range_agg(int8range(m.o, m.o + 1)) as others
-           from unnest(p_message_acks, p_message_offsets) as m (n, o) where m.n = h.n and not h.held) as o
-     order by h.n;
+           from unnest(p_message_acks, p_message_offsets) as m (n, o) where m.n = h.n) as o
+     where not h.held
+     order by 1;
 end $$;
 comment on function queen.ack_batch is 'Acknowledge leased messages: completed, failed, retry or dlq.';

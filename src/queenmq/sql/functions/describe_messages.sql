@@ -6,13 +6,13 @@
 create function queen.describe_messages(p_partition_ids bigint[], p_offsets bigint[])
 returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
-    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, payload json
+    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json
 )
 language sql stable
 set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
     select q.name, p.name, s.partition_id, m."offset", m.id, coalesce(e.transaction_id, m.id::text), e.trace_id::uuid,
-           s.created_at, s.producer, s.encrypted, e.payload
+           s.created_at, s.producer, s.encrypted, e.headers::json, e.payload
       from (select w.id, f.first_offset, array_agg(w.o - f.first_offset + 1) as places
               from unnest(p_partition_ids, p_offsets) as w (id, o)
              cross join lateral (select s.first_offset, s.message_count from queen.segments s
@@ -26,8 +26,9 @@ as $$
      cross join lateral rows from (
           json_array_elements(convert_from(s.payloads, 'UTF8')::json),
           json_array_elements_text(s.transaction_ids::json),
-          json_array_elements_text(s.trace_ids::json)
-          ) with ordinality as e (payload, transaction_id, trace_id, place)
+          json_array_elements_text(s.trace_ids::json),
+          json_array_elements_text(s.headers::json)
+          ) with ordinality as e (payload, transaction_id, trace_id, headers, place)
      cross join lateral (select o as "offset", queen.message_id(s.created_at, s.partition_id, o) as id
                            from (select s.first_offset + e.place - 1 as o) as o) as m
      where e.place = any (k.places)

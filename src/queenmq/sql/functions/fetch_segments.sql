@@ -6,7 +6,7 @@
 create function queen.fetch_segments(p_partition_ids bigint[], p_froms bigint[], p_tos bigint[])
 returns table (
     partition_id bigint, first_offset bigint, message_count int, created_at timestamptz, encrypted boolean,
-    producer text, transaction_ids text, trace_ids text, payloads bytea
+    producer text, transaction_ids text, trace_ids text, headers text, payloads bytea
 )
 language plpgsql stable
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -16,7 +16,7 @@ as $$
 begin
     return query
     select s.partition_id, s.first_offset, s.message_count, s.created_at, s.encrypted, s.producer, s.transaction_ids,
-           s.trace_ids, s.payloads
+           s.trace_ids, s.headers, s.payloads
       from (select distinct s.partition_id, s.first_offset
               from unnest(p_partition_ids, p_froms, p_tos) as r (id, f, t)
              cross join lateral (

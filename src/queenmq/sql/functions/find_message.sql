@@ -10,7 +10,7 @@ create function queen.find_message(
     p_now             timestamptz default clock_timestamp()
 ) returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
-    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, payload json, status text
+    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json, status text
 )
 language sql stable as $$
     select d.*, queen.message_status(d.partition_id, d."offset", p_group, p_now)

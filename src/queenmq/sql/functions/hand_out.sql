@@ -40,8 +40,8 @@ begin
 
     return query
     with held as (
-        select c.partition_id, c.committed, c.acked, c.expiries, c.retries, c.lease_id is not null as lapsed,
-               k.request, k.n, p_auto_acks[k.request] as auto_ack,
+        select c.ctid as place, c.partition_id, c.committed, c.acked, c.expiries, c.retries, c.lease_id is not null as lapsed,
+               k.request, k.n, p_auto_acks[k.request] as auto_ack, l.next_offset,
                case when c.partition_id = any (p_withheld)
                          or (v_queue.window_buffer_seconds > 0
                              and l.last_message_at + make_interval(secs => v_queue.window_buffer_seconds) > p_now)
@@ -51,8 +51,10 @@ begin
                                          - make_interval(secs => v_queue.delayed_processing_seconds))
                     else l.next_offset end as visible_to
           from unnest(p_partition_ids, p_requests) with ordinality as k (id, request, n)
-          join queen.partition_consumers c on c.partition_id = k.id and c.group_id = p_group_id
-          join queen.partition_lookup l on l.partition_id = k.id
+          -- offset 0: row by row, whatever the planner believes about the size of the table.
+         cross join lateral (select c.ctid, c.* from queen.partition_consumers c
+                              where c.partition_id = k.id and c.group_id = p_group_id offset 0) as c
+         cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = k.id offset 0) as l
     ), sized as (
         select h.*, case when h.lapsed and h.expiries >= v_queue.retry_limit then least(1, a.n) else a.n end as available
           from held h
@@ -82,16 +84,19 @@ begin
            committed  = case when r.auto_ack then r.passed else c.committed end,
            acked      = case when r.auto_ack and not isempty(c.acked)
                              then c.acked - int8multirange(int8range(null, r.passed)) else c.acked end,
-           retries    = case when r.auto_ack then queen.keep_retries(c.retries, r.passed, '{}') else c.retries end,
+           retries    = case when r.auto_ack and c.retries is not null
+                             then queen.keep_retries(c.retries, r.passed, '{}') else c.retries end,
            completed  = c.completed + case when r.auto_ack then r.messages else 0 end,
            ready_at   = case when not r.auto_ack
                              then p_now + make_interval(secs => coalesce(p_lease_seconds[r.request], v_queue.lease_seconds))
+                             when r.passed >= r.next_offset and c.partition_id = any (v_quiet) then null
+                             when v_queue.delayed_processing_seconds + v_queue.window_buffer_seconds = 0 then p_now
                              when c.partition_id = any (v_quiet)
                              then queen.ready_after(c.partition_id, r.passed, v_queue.delayed_processing_seconds,
                                                     v_queue.window_buffer_seconds, p_now)
                              else p_now end
       from ranged r
-     where c.partition_id = r.partition_id and c.group_id = p_group_id
+     where c.ctid = r.place    -- locked since it was claimed: it has not moved
     returning r.request, r.partition_id, c.lease_id, r.messages, r.committed, r.reached, r.acked, c.expiries, r.retries,
               c.ready_at;
 end $$;

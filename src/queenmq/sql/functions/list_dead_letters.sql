@@ -16,7 +16,7 @@ create function queen.list_dead_letters(
 ) returns table (
     id bigint, queue text, partition text, partition_id bigint, group_name text, "offset" bigint, message_id uuid,
     transaction_id text, trace_id uuid, created_at timestamptz, failed_at timestamptz, retry_count int, error text,
-    producer text, encrypted boolean, payload json
+    producer text, encrypted boolean, headers json, payload json
 )
 language plpgsql stable
 set jit = off
@@ -32,7 +32,7 @@ begin
     return query
     select d.id, q.name, p.name, d.partition_id, d.group_name, d."offset", m.id, coalesce(d.transaction_id, m.id::text),
            d.trace_id, d.created_at, d.failed_at, d.retry_count, d.error, d.producer, d.encrypted,
-           convert_from(d.payload, 'UTF8')::json
+           d.headers, convert_from(d.payload, 'UTF8')::json
       from queen.dead_letters d
       join queen.queues q on q.id = d.queue_id
       join queen.partitions p on p.id = d.partition_id

@@ -19,7 +19,7 @@ create function queen.list_messages(
     p_now        timestamptz default clock_timestamp()
 ) returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
-    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, payload json, status text, cursor text
+    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json, status text, cursor text
 )
 language plpgsql stable
 set jit = off

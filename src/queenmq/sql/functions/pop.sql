@@ -16,7 +16,8 @@ create function queen.pop(
     p_now                timestamptz      default clock_timestamp()
 ) returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
-    trace_id uuid, created_at timestamptz, retry_count int, lease_id uuid, payload json
+    trace_id uuid, created_at timestamptz, retry_count int, lease_id uuid, headers json,
+    payload json
 )
 language plpgsql as $$
 #variable_conflict use_column
@@ -34,7 +35,8 @@ begin
                             where not v_taken.done @> o);
         return query
         select d.queue, d.partition, d.partition_id, d."offset", d.message_id, d.transaction_id, d.trace_id, d.created_at,
-               v_taken.expiries + coalesce((v_taken.retries ->> d."offset"::text)::int, 0), v_taken.lease_id, d.payload
+               v_taken.expiries + coalesce((v_taken.retries ->> d."offset"::text)::int, 0), v_taken.lease_id,
+               d.headers, d.payload
           from queen.describe_messages(array_fill(v_taken.partition_id, array[cardinality(v_offsets)]), v_offsets) as d
          order by d."offset";
     end loop;

@@ -116,7 +116,7 @@ begin
                     select h.*, p.name
                       from queen.hand_out(v_target.group_id, v_target.queue_id, v_claimed.partition_ids, v_stale,
                                           v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks, p_now) as h
-                      join queen.partitions p on p.id = h.partition_id
+                     cross join lateral (select p.name from queen.partitions p where p.id = h.partition_id offset 0) as p
                 loop
                     v_left[v_out.request] := v_left[v_out.request] - v_out.messages;
                     v_empty := array_remove(v_empty, v_out.partition_id);

@@ -3,7 +3,7 @@
 -- The message is stored when that transaction commits and not at all when it rolls back. It waits in
 -- the inbox, without a lock on anything, and queen.sequence_inbox gives it its place: so a long
 -- transaction holds nobody up. A transaction id that the partition has seen within the dedup window
--- is dropped at that point, silently: the first message is there.
+-- is dropped at that point, silently: the first message is there. p_headers: queen.check_headers.
 --
 -- Waking the sequencer: a NOTIFY takes a global lock at commit, too much for every push. The
 -- sequencer holds the advisory lock (20814, 1) exclusively while it sleeps, and looks at the inbox
@@ -11,7 +11,7 @@
 -- asleep before this transaction has ended; if not, it sleeps and is notified on queen_inbox.
 --
 -- Raises:  QN421 bad name, QN422 no payload or a bad transaction id, QN427 the queue is encrypted (only
---          a server has the key), QN429 it is full. Nothing is locked, so pushes that
+--          a server has the key), QN428 bad headers, QN429 it is full. Nothing is locked, so pushes that
 --          commit together may together pass the limit; then they wait in the inbox for room.
 -- Returns: the number of the message in the inbox.
 create function queen.push(
@@ -20,6 +20,7 @@ create function queen.push(
     p_partition       text        default 'Default',
     p_transaction_id  text        default null,
     p_trace_id        uuid        default null,
+    p_headers         jsonb       default null,
     p_now             timestamptz default clock_timestamp()
 ) returns bigint
 language plpgsql as $$
@@ -54,8 +55,8 @@ begin
         end if;
     end if;
 
-    insert into queen.inbox (queue_name, partition_name, transaction_id, trace_id, payload, created_at)
-    values (p_queue, p_partition, p_transaction_id, p_trace_id, p_payload::text, p_now)
+    insert into queen.inbox (queue_name, partition_name, transaction_id, trace_id, headers, payload, created_at)
+    values (p_queue, p_partition, p_transaction_id, p_trace_id, queen.check_headers(p_headers), p_payload::text, p_now)
     returning id into v_id;
     if not pg_try_advisory_xact_lock_shared(20814, 1) then
         perform pg_notify('queen_inbox', '');

@@ -25,6 +25,7 @@ create function queen.push_segments(
     p_expected_offsets   bigint[]    default null,
     p_flush_id           uuid        default null,    -- marks the segments: see queen.find_flush
     p_known_flushes      uuid[]      default null,    -- flushes of the caller that may lie in between
+    p_headers            text[]      default null,    -- JSON arrays, as p_trace_ids: see queen.check_headers
     p_now                timestamptz default null,    -- null: the clock, read under the locks
     out first_offsets    bigint[],                    -- one per segment
     out created_ats      timestamptz[],
@@ -128,13 +129,13 @@ begin
     end if;
 
     insert into queen.segments (partition_id, first_offset, message_count, queue_id, epoch, encrypted, created_at,
-                                flush_id, producer, transaction_ids, trace_ids, payloads)
+                                flush_id, producer, transaction_ids, trace_ids, headers, payloads)
     select i.id, i.first_offset, i.messages, i.queue_id, s.epoch, coalesce(i.encrypted, false), i.created_at,
-           p_flush_id, i.producer, i.ids, i.traces, i.payloads
+           p_flush_id, i.producer, i.ids, i.traces, i.headers, i.payloads
       from queen.system_state s
      cross join unnest(p_partition_ids, first_offsets, p_message_counts, v_queues, p_encrypted, created_ats, p_producers,
-                       p_transaction_ids, p_trace_ids, p_payloads)
-           as i (id, first_offset, messages, queue_id, encrypted, created_at, producer, ids, traces, payloads);
+                       p_transaction_ids, p_trace_ids, p_headers, p_payloads)
+           as i (id, first_offset, messages, queue_id, encrypted, created_at, producer, ids, traces, headers, payloads);
 
     if p_trace_ids is not null then
         insert into queen.message_traces (trace_id, partition_id, "offset", created_at)

@@ -12,7 +12,7 @@ create function queen.push_spooled(
     p_segment_id uuid, p_from bigint, p_to bigint,
     p_partition_ids bigint[], p_message_counts int[], p_payloads bytea[], p_transaction_ids text[], p_trace_ids text[],
     p_producers text[], p_encrypted boolean[], p_expected_offsets bigint[], p_flush_id uuid default null,
-    p_known_flushes uuid[] default null,
+    p_known_flushes uuid[] default null, p_headers text[] default null,
     p_now timestamptz default null,
     out reached bigint,
     out first_offsets bigint[], out created_ats timestamptz[], out woken bigint[],
@@ -28,7 +28,7 @@ begin
     if cardinality(p_partition_ids) > 0 then
         select * into first_offsets, created_ats, woken, missed_segments, missed_offsets, missed_times, missed_ids
           from queen.push_segments(p_partition_ids, p_message_counts, p_payloads, p_transaction_ids, p_trace_ids,
-                                   p_producers, p_encrypted, p_expected_offsets, p_flush_id, p_known_flushes, p_now);
+                                   p_producers, p_encrypted, p_expected_offsets, p_flush_id, p_known_flushes, p_headers, p_now);
         if first_offsets is null then
             return;
         end if;

@@ -8,7 +8,7 @@ create function queen.read_messages(
     p_limit      int    default 100
 ) returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
-    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, payload json
+    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json
 )
 language plpgsql stable as $$
 #variable_conflict use_column

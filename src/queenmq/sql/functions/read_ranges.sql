@@ -1,7 +1,7 @@
 -- queen.read_ranges: how far reads by offset may go, so that an answer stays within a number of bytes.
 --
 -- One array element is one read: a partition by name, the offset to begin at, and how many bytes of payload
--- it is meant to have at most; p_bytes_max counts for all of them together. Ranges [offset, to_offset) end with
+-- and headers it is meant to have at most; p_bytes_max counts for all of them together. Ranges [offset, to_offset) end with
 -- segments, the one that passes the limit included, so that each read gets something if there is something:
 -- until 32 MiB of segments would have to be read, then the rest gets nothing. Payloads are not read here.
 --
@@ -41,7 +41,7 @@ begin
         if v_read."offset" >= start_offset and v_read."offset" < next_offset and v_loaded < 33554432 then
             v_used := 0;
             for v_segment in
-                select s.first_offset + s.message_count as ends, octet_length(s.payloads) as bytes
+                select s.first_offset + s.message_count as ends, octet_length(s.payloads) + coalesce(octet_length(s.headers), 0) as bytes
                   from queen.segments s
                  where s.partition_id = v_read.partition_id
                    and s.first_offset >= (select b.first_offset from queen.segments b

@@ -7,9 +7,9 @@
 --
 -- Where that is impossible, because the message has left the log, lies before the group's beginning
 -- or the group is gone, it is pushed as a new message at the end of its partition: every group gets
--- it. It keeps its trace id and producer and gets no transaction id, since its own could be refused
--- as a duplicate. Either way the dead letter is gone when this commits. With no filter: all of them.
--- p_limit: no more than that many, the oldest first.
+-- it. It keeps its trace id, headers and producer and gets no transaction id, since its own could be
+-- refused as a duplicate. Either way the dead letter is gone when this commits. With no filter: all of
+-- them. p_limit: no more than that many, the oldest first.
 --
 -- Locks:   lookup rows, in partition_id order; queue_depths rows; consumer rows.
 -- Raises:  QN400 bad limit, QN404 no such queue, QN429 no room for a message that must be pushed anew.
@@ -88,8 +88,8 @@ begin
     )
     select count(*), jsonb_agg(jsonb_build_object(
                'partition_id', p.partition_id, 'trace_id', p.trace_id, 'producer', p.producer,
-               'encrypted', p.encrypted, 'payload', encode(p.payload, 'base64')) order by p.partition_id, p."offset")
-               filter (where p.group_id is null)
+               'encrypted', p.encrypted, 'headers', p.headers, 'payload', encode(p.payload, 'base64'))
+               order by p.partition_id, p."offset") filter (where p.group_id is null)
       into v_count, v_anew from placed p;
 
     if v_anew is not null then
@@ -97,9 +97,11 @@ begin
             array_agg(m.partition_id), array_agg(1),
             array_agg('['::bytea || decode(m.payload, 'base64') || ']'::bytea), null,
             array_agg(case when m.trace_id is not null then json_build_array(m.trace_id)::text end),
-            array_agg(m.producer), array_agg(nullif(m.encrypted, false)), p_now => p_now)
+            array_agg(m.producer), array_agg(nullif(m.encrypted, false)),
+            p_headers => array_agg(case when m.headers is not null then json_build_array(m.headers)::text end),
+            p_now => p_now)
            from jsonb_to_recordset(v_anew)
-                as m (partition_id bigint, trace_id uuid, producer text, encrypted boolean, payload text);
+                as m (partition_id bigint, trace_id uuid, producer text, encrypted boolean, headers json, payload text);
     end if;
     return v_count;
 end $$;

@@ -4,7 +4,8 @@
 -- not, and those older than completed_retention_seconds that every group has finished. A group that
 -- has yet to reach a partition still has to read it; where there is no group nothing is finished.
 -- What a live lease still has to deliver stays, and all behind it. Messages a group loses unread
--- count as expired.
+-- count as expired. Where the queue is archived, only what is in the archive goes; commits follow offsets, so
+-- what was committed to a partition before a tick is its front.
 --
 -- One call looks at the next p_limit segments in the order they were written, and deletes at most
 -- what lies at or before them in their partitions. Call again with the cursor until done; then begin
@@ -32,6 +33,9 @@ declare
     v_ends    bigint[];
     v_starts  bigint[];
     v_unread  bigint;
+    v_archive record;         -- its position; what it does not have stays
+    v_epoch   smallint;       -- of the newest segment that is deleted
+    v_xid     xid8;
 begin
     perform queen.check_limit(p_limit, 100000);
     if p_cursor !~ '^\d{1,4}\.\d{1,18}$' then
@@ -43,6 +47,8 @@ begin
         return next;
         return;
     end if;
+    select p.epoch, p.snapshot into v_archive
+      from queen.archives a cross join lateral queen.position_at(a.tick) as p where a.queue_id = p_queue_id;
     v_aged := p_now - make_interval(secs => nullif(v_queue.retention_seconds, 0));
     v_old := p_now - make_interval(secs => nullif(v_queue.completed_retention_seconds, 0));
 
@@ -55,7 +61,10 @@ begin
          order by s.epoch, s.xid fetch first (p_limit) rows with ties
     ), candidates as (
         select w.partition_id, max(w.ends) as ends from walked w
-         where w.created_at < greatest(v_aged, v_old) group by w.partition_id
+         where w.created_at < greatest(v_aged, v_old)
+           and (v_archive.epoch is null or w.epoch < v_archive.epoch
+                or (w.epoch = v_archive.epoch and pg_visible_in_snapshot(w.xid, v_archive.snapshot)))
+         group by w.partition_id
     )
     select array_agg(c.partition_id order by c.partition_id), array_agg(c.ends order by c.partition_id),
            (select count(*) from walked), (select min(w.created_at) from walked w),
@@ -101,7 +110,7 @@ begin
     with deleted as (
         delete from queen.segments s using unnest(v_ids, v_starts) as n (id, start_offset)
          where s.partition_id = n.id and s.first_offset < n.start_offset
-        returning s.message_count
+        returning s.message_count, s.epoch, s.xid
     ), untraced as (
         delete from queen.message_traces t using unnest(v_ids, v_starts) as n (id, start_offset)
          where t.partition_id = n.id and t."offset" < n.start_offset
@@ -112,12 +121,15 @@ begin
         update queen.partition_lookup l set start_offset = n.start_offset
           from unnest(v_ids, v_starts) as n (id, start_offset) where l.partition_id = n.id
     )
-    select coalesce(sum(d.message_count), 0), count(*) into messages, segments from deleted d;
+    select coalesce(sum(d.message_count), 0), count(*),
+           (array_agg(d.epoch order by d.epoch desc, d.xid desc))[1], (array_agg(d.xid order by d.epoch desc, d.xid desc))[1]
+      into messages, segments, v_epoch, v_xid from deleted d;
 
     if segments > 0 then
         v_unread := queen.skip_deleted(v_ids, p_now);
-        insert into queen.retention_history (queue_id, ran_at, partitions, segments, messages, unread)
-        values (p_queue_id, p_now, cardinality(v_ids), segments, messages, v_unread);
+        insert into queen.retention_history
+            (queue_id, ran_at, partitions, segments, messages, unread, newest_epoch, newest_xid)
+        values (p_queue_id, p_now, cardinality(v_ids), segments, messages, v_unread, v_epoch, v_xid);
     end if;
     return next;
 end $$;

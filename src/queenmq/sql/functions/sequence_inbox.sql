@@ -92,6 +92,7 @@ begin
                convert_to('[' || string_agg(d.payload, ',' order by d.id) || ']', 'UTF8') as payloads,
                case when count(d.transaction_id) > 0 then json_agg(d.transaction_id order by d.id)::text end as ids,
                case when count(d.trace_id) > 0 then json_agg(d.trace_id order by d.id)::text end as traces,
+               case when count(d.headers) > 0 then json_agg(d.headers order by d.id)::text end as headers,
                min(d.producer) as producer, bool_or(d.encrypted) as encrypted, min(d.next_offset) as next_offset
           from dealt d
          group by d.place, d.turns, d.thousand, d.mebibyte
@@ -101,6 +102,7 @@ begin
            array_agg(s.payloads order by s.place, s.first_id) as payloads,
            array_agg(s.ids order by s.place, s.first_id) as ids,
            array_agg(s.traces order by s.place, s.first_id) as traces,
+           array_agg(s.headers order by s.place, s.first_id) as headers,
            array_agg(s.producer order by s.place, s.first_id) as producers,
            array_agg(nullif(s.encrypted, false) order by s.place, s.first_id) as encrypted,
            array_agg(s.next_offset order by s.place, s.first_id) as next_offsets,
@@ -115,7 +117,8 @@ begin
         queues := v_segments.queues;
         woken := (select s.woken from queen.push_segments(
                       v_segments.places, v_segments.messages, v_segments.payloads, v_segments.ids, v_segments.traces,
-                      v_segments.producers, v_segments.encrypted, v_segments.next_offsets, p_now => p_now) as s);
+                      v_segments.producers, v_segments.encrypted, v_segments.next_offsets,
+                      p_headers => v_segments.headers, p_now => p_now) as s);
     end if;
     return next;
 end $$;

@@ -1,7 +1,8 @@
 -- queen.take_tick: note which transactions are finished, if any has written since the last tick.
 --
 -- A tick is a position in everything that was ever pushed: queen.segments_between reads from one to
--- another. Ticks older than 30 days are removed, a thousand at a time, but never the newest.
+-- another. Ticks older than 30 days are removed, a thousand at a time, but never the newest, nor one with which an
+-- archive ends.
 --
 -- Locks:   the row of system_state, so that later ticks have later snapshots.
 -- Returns: the newest tick's id.
@@ -30,6 +31,7 @@ begin
 
     delete from queen.ticks
      where id in (select id from queen.ticks where id < v_last.id and taken_at < p_now - interval '30 days'
+                   and not exists (select from queen.archives a where a.tick = queen.ticks.id)
                    order by id limit 1000);
     return v_last.id;
 end $$;

@@ -1,0 +1,145 @@
+"""Reading a whole queue in commit order, and writing whole batches: the functions behind Spark."""
+
+import json
+import uuid
+
+import pytest
+
+from queenmq.errors import GroupNotFound, MessageNotFound
+
+pytestmark = pytest.mark.every_postgres
+
+BEGINNING = (0, "1:1:")
+
+
+async def tick(queue):
+    [row] = await queue.call("take_tick", queue.clock.now)
+    return row[0]
+
+
+async def position(queue, tick_id, *before):
+    row = await queue.connection.fetchrow(
+        f"select epoch, snapshot::text as snapshot from queen.position_at($1, {', '.join(before) or 'null, null'})",
+        tick_id,
+    )
+    return row["epoch"], row["snapshot"]
+
+
+async def queue_ids(queue):
+    return [row["id"] for row in await queue.connection.fetch("select id from queen.queues order by id")]
+
+
+async def slices(queue, start, end, count, messages_min=1):
+    return await queue.connection.fetch(
+        "select slice, queue_id, late, messages, segments from queen.slice_segments("
+        "$1, $2::smallint, $3::text::pg_snapshot, $4::smallint, $5::text::pg_snapshot, $6, $7)",
+        await queue_ids(queue), *start, *end, count, messages_min,
+    )  # fmt: skip
+
+
+async def limited(queue, start, end, limit):
+    row = await queue.connection.fetchrow(
+        "select epoch, xid::text as xid, messages from queen.limit_messages("
+        "$1, $2::smallint, $3::text::pg_snapshot, $4::smallint, $5::text::pg_snapshot, $6)",
+        await queue_ids(queue), *start, *end, limit,
+    )  # fmt: skip
+    return row["xid"], row["messages"]
+
+
+async def test_slices_are_balanced_by_messages(queue):
+    for number in range(6):
+        await queue.push("orders", f"p{number}", *range(10))
+    await queue.push("letters", "ann", *range(30))
+    end = await position(queue, await tick(queue))
+    found = await slices(queue, BEGINNING, end, 3)
+    assert [(row["slice"], row["messages"]) for row in found] == [(0, 30), (1, 30), (2, 30)]
+    assert [row["slice"] for row in await slices(queue, BEGINNING, end, 3, 1000)] == [0, 0]
+    assert await slices(queue, end, end, 3) == []
+
+
+async def test_what_was_running_at_a_position_is_late(queue, another):
+    await queue.partition_id("orders", "ann")
+    alice = await another()
+    transaction = alice.connection.transaction()
+    await transaction.start()
+    await alice.push("orders", "ann", "late")
+    await queue.push("orders", "bob", "early")
+    first = await position(queue, await tick(queue))
+    await transaction.commit()
+    await queue.push("orders", "bob", "new")
+    second = await position(queue, await tick(queue))
+    found = await slices(queue, first, second, 1)
+    assert [(row["late"], row["messages"]) for row in found] == [(True, 1), (False, 1)]
+
+
+async def test_a_limit_stops_at_a_transaction(queue):
+    for _ in range(3):
+        await queue.push("orders", "ann", 1, 2, 3, 4)
+    end = await position(queue, await tick(queue))
+    xid, messages = await limited(queue, BEGINNING, end, 9)
+    assert messages == 8
+    middle = await position(queue, await tick(queue), "1::smallint", f"'{xid}'::xid8")
+    assert await limited(queue, BEGINNING, middle, 9) == (None, 8)
+    assert await limited(queue, middle, end, 9) == (None, 4)
+    assert (await limited(queue, BEGINNING, end, 1))[1] == 4
+    assert (await limited(queue, BEGINNING, end, None))[1] > 0
+    assert await limited(queue, end, end, None) == (None, 0)
+
+
+async def test_a_group_moves_with_a_position(queue):
+    await queue.call("subscribe", "lake", "orders", None, None, None, "all", None, queue.clock.now)
+    await queue.push("orders", "ann", 1, 2)
+    await queue.call("subscribe", "lake", "orders", None, None, None, "all", None, queue.clock.now)
+    group = await queue.connection.fetchval("select id from queen.queue_groups where name = 'lake'")
+    await queue.call("extend_group", group, 1000, None, queue.clock.now)
+    first = await position(queue, await tick(queue))
+    await queue.push("orders", "ann", 3)
+
+    async def advance(name, to):
+        return await queue.connection.fetchval(
+            "select queen.advance_group($1, 'orders', $2::smallint, $3::text::pg_snapshot, false, $4)",
+            name, *to, queue.clock.now,
+        )  # fmt: skip
+
+    assert await advance("lake", first) == 1
+    assert await advance("lake", first) == 0
+    row = await queue.connection.fetchrow("select committed, completed from queen.partition_consumers")
+    assert tuple(row) == (2, 2)
+    [delivery] = await queue.pop("lake", "orders")
+    assert delivery.values == [3]
+    with pytest.raises(GroupNotFound):
+        await queue.call("advance_group", "nobody", "orders", 1, (1, 1, []))
+
+
+async def stage(queue, write_id, *segments):
+    stage_id = uuid.uuid4()
+    for n, (partition, ids) in enumerate(segments):
+        await queue.connection.execute(
+            "insert into queen.staged_segments (stage_id, n, write_id, partition_name, message_count, encrypted, "
+            "transaction_ids, payloads) values ($1, $2, $3, $4, $5, false, $6, $7)",
+            stage_id, n, write_id, partition, len(ids), json.dumps(ids), json.dumps(ids).encode(),
+        )  # fmt: skip
+    return stage_id
+
+
+async def stored(queue):
+    rows = await queue.connection.fetch('select payload::text as p from queen.messages order by partition, "offset"')
+    return [json.loads(row["p"]) for row in rows]
+
+
+async def test_a_staged_batch_is_stored_once(queue):
+    for epoch, expected in [(0, 3), (0, None), (1, 3)]:
+        staged = await stage(queue, "w", ("ann", ["a", "b"]), ("bob", ["c"]))
+        [row] = await queue.call("commit_write", "w", epoch, "orders", [staged], 2)
+        assert row[0] == expected
+    assert await stored(queue) == ["a", "b", "a", "b", "c", "c"]
+    with pytest.raises(MessageNotFound):
+        await queue.call("commit_write", "w", 2, "orders", [uuid.uuid4()], 1)
+
+
+async def test_with_the_users_ids_duplicates_are_left_out(queue):
+    await queue.push("orders", "ann", "before", ids=["a"])
+    staged = await stage(queue, "w", ("ann", ["a", "b"]), ("ann", ["b"]), ("ann", ["c", "b"]), ("bob", ["a"]))
+    [row] = await queue.call("commit_write", "w", 0, "orders", [staged], 4, p_own_ids=True)
+    assert row[0] == 3
+    assert await stored(queue) == ["before", "b", "c", "a"]
