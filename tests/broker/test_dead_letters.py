@@ -106,6 +106,8 @@ async def test_forgetting_what_is_meant_changes_nothing(http, queue):
     refused(await http.delete("/dlq"), 400, "INVALID_ARGUMENT")
     refused(await http.delete("/dlq", params={"ids": "x"}), 400, "INVALID_ARGUMENT")
     refused(await http.delete("/dlq", params={"queue": "nowhere"}), 404, "QUEUE_NOT_FOUND")
+    for empty in ("ids", "consumerGroup", "olderThan"):
+        refused(await http.delete("/dlq", params={"queue": queue, empty: ""}), 400, "INVALID_ARGUMENT")
     for body in ({}, {"ids": ["x"]}, {"queues": queue}, {"queue": queue, "limit": 0}, {"queue": 7}):
         refused(await http.post("/dlq/redrive", json=body), 400, "INVALID_ARGUMENT")
     unknown = "ffffffff-ffff-ffff-ffff-ffffffffffff"

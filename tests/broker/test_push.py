@@ -97,3 +97,11 @@ async def test_names_may_be_anything(http, queue, name):
     found = await pop(http, name)
     assert (data(found), found["queue"]) == (["here"], name)
     assert (await ack(http, found["messages"][0]))[0]["queueName"] == name
+
+
+async def test_one_bad_item_of_an_atomic_push_takes_the_others_with_it(http, queue):
+    items = [{"queue": queue, "payload": 1}, {"queue": "", "payload": 2}]
+    refused(await http.post("/push", json={"items": items, "atomic": True}), 400, "INVALID_NAME")
+    assert await pop(http, queue, status=204) is None
+    assert (await http.post("/push", json={"items": items[:1], "atomic": True})).status_code == 201
+    assert data(await pop(http, queue)) == [1]

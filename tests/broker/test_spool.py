@@ -47,7 +47,7 @@ async def test_pushes_survive_postgresql_being_away(serve, own_postgres, how):
         [told] = await push(http, "orders", 3, status=202, transactionId="three")
         assert (told["status"], told["message_id"], told["transaction_id"]) == ("buffered", None, "three")
         asked = time.monotonic()
-        await push(http, "orders", 4, 5, status=202)
+        await push(http, "orders", 4, 5, status=202, headers={"kept": "on the disk"})
         refused(await http.get("/pop/queue/orders"), 503, "DATABASE_UNAVAILABLE")
         refused(await http.get("/pop/queue/orders?wait=true"), 503, "DATABASE_UNAVAILABLE")
         acks = [{key: popped["messages"][0][key] for key in ("transactionId", "partitionId", "leaseId")}]
@@ -64,6 +64,9 @@ async def test_pushes_survive_postgresql_being_away(serve, own_postgres, how):
         await drained(http)
         await push(http, "orders", 6)
         assert await log_of(dsn) == {("orders", "Default"): [1, 2, 3, 4, 5, 6]}
+        again = await pop(http, "orders", batch=6, consumerGroup="other", subscriptionMode="all")
+        assert [each["data"] for each in again["messages"] if "headers" in each] == [4, 5]
+        assert again["messages"][4]["headers"] == {"kept": "on the disk"}
         assert [each["success"] for each in await ack(http, *popped["messages"])] == [True, True]
 
 

@@ -9,6 +9,7 @@ from queenmq.broker.metrics import Metrics
 from queenmq.broker.routes import (
     ack,
     dead_letters,
+    diagnosis,
     groups,
     health,
     messages,
@@ -25,6 +26,7 @@ from queenmq.broker.routes import (
 from queenmq.broker.routing import Route
 from queenmq.broker.spool import Spool
 from queenmq.config import Settings
+from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Verification
 from queenmq.engine import Engine
 from queenmq.engine.presence import Presence
 
@@ -319,6 +321,18 @@ ROUTES: Sequence[Route] = (
     Route("GET", "/api/v1/analytics/worker-metrics", status.worker_metrics, "read-only", gives=status.WorkerMetrics),
     Route("GET", "/api/v1/analytics/postgres-stats", status.postgres_stats, "read-only", gives=status.PostgresAnswer),
     Route("POST", "/api/v1/stats/refresh", status.refresh, "admin", gives=status.RefreshAnswer),
+    # -- what is wrong
+    Route("GET", "/api/v1/why/{queue}", diagnosis.why, "read-only", gives=list[Reason], query=diagnosis.WHY_QUERY),
+    Route(
+        "GET",
+        "/api/v1/ledger",
+        diagnosis.ledger,
+        "read-only",
+        gives=list[LedgerTotal],
+        query=diagnosis.LEDGER_QUERY,
+    ),
+    Route("GET", "/api/v1/verify", diagnosis.verify, "admin", gives=Verification, query=diagnosis.LEDGER_QUERY),
+    Route("GET", "/api/v1/doctor", diagnosis.doctor, "admin", gives=Checkup),
     # -- the server
     Route("GET", "/health", health.health, None, gives=health.Health),
     Route("GET", "/ready", health.ready, None, gives=health.Readiness),

@@ -50,7 +50,7 @@ class Router:
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = list(routes)
         self._fixed: dict[str, dict[str, Route]] = {}
-        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Route]]] = {}
+        self._patterns: dict[str, tuple[str, re.Pattern[str], dict[str, Route]]] = {}
         for route in self.routes:
             if "{" not in route.pattern:
                 self._fixed.setdefault(route.pattern, {})[route.method] = route
@@ -58,7 +58,7 @@ class Router:
             parts = _PARAMETER.split(route.pattern)
             expression = "".join(_expression(part) if n % 2 else re.escape(part) for n, part in enumerate(parts))
             compiled = re.compile(expression, re.DOTALL)
-            self._patterns.setdefault(route.pattern, (compiled, {}))[1][route.method] = route
+            self._patterns.setdefault(route.pattern, (parts[0], compiled, {}))[2][route.method] = route
         # What spells out more comes first.
         spelled_out = sorted(self._patterns, key=lambda pattern: -len(_PARAMETER.sub("", pattern)))
         self._ordered = [self._patterns[pattern] for pattern in spelled_out]
@@ -69,8 +69,8 @@ class Router:
         if methods is None:
             if "\ufffd" in request.path:  # what granian puts in the place of bytes that are no text
                 raise InvalidArgument("the address is not UTF-8")
-            for expression, candidates in self._ordered:
-                if (match := expression.fullmatch(request.path)) is not None:
+            for start, expression, candidates in self._ordered:
+                if request.path.startswith(start) and (match := expression.fullmatch(request.path)) is not None:
                     request.path_parameters = match.groupdict()
                     methods = candidates
                     break

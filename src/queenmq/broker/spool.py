@@ -67,7 +67,8 @@ class Spool:
         self._presence = presence
         self._cipher = Cipher(settings.key_ring())
         self._messages_max = settings.push_messages_max
-        self._files = SpoolFiles(self._directory(settings), settings.spool_bytes_max)
+        self.directory = self._directory(settings)
+        self._files = SpoolFiles(self.directory, settings.spool_bytes_max)
         self._bytes_max = settings.spool_bytes_max
         self._batcher: Batcher[tuple[Record, bool], bool] = Batcher(
             self._write, calls_max=1, weight=lambda item: len(item[0].body), weight_max=STORE_BYTES_MAX

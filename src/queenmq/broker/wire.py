@@ -1,13 +1,17 @@
-"""Ids as they travel: opaque to clients, shaped like UUIDs."""
+"""What travels in several answers: ids, opaque to clients and shaped like UUIDs; headers, where there are any."""
 
-from datetime import datetime
 from functools import lru_cache
+from typing import Annotated, Any
 from uuid import UUID
 
-from queenmq.errors import InvalidArgument
-from queenmq.model import message_id, milliseconds
+from msgspec import Meta, Raw, UnsetType
 
-OFFSET_DIGITS = 10  # of a message id, at its end
+from queenmq.errors import InvalidArgument
+
+_STRINGS = {"additionalProperties": {"type": "string"}}
+# What is wrong with given headers is told message by message; stored ones are left out of answers where there are none.
+GivenHeaders = Annotated[Any, Meta(extra_json_schema={"type": ["object", "null"], **_STRINGS})]
+StoredHeaders = Annotated[Raw, Meta(extra_json_schema={"type": "object", **_STRINGS})] | UnsetType
 
 
 def queue_text(queue_id: int) -> str:
@@ -27,16 +31,6 @@ def partition_number(text: str) -> int:
     if not 0 < number < 1 << 34:
         raise InvalidArgument(f"there cannot be a partition {text}")
     return number
-
-
-@lru_cache(maxsize=10_000)
-def _id_prefix(created_at: datetime, partition_id: int) -> str:
-    return str(message_id(milliseconds(created_at), partition_id, 0))[:-OFFSET_DIGITS]
-
-
-def message_text(created_at: datetime, partition_id: int, offset: int) -> str:
-    """A message's id, without building it from its bits each time: messages of a segment differ in the end only."""
-    return f"{_id_prefix(created_at, partition_id)}{offset:010x}"
 
 
 def uuid(text: str, name: str) -> UUID:

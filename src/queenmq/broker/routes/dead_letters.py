@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
 from queenmq.broker.http import Request, Response, answer
 from queenmq.errors import InvalidArgument, TooManyItems
-from queenmq.model import DeadLetter
+from queenmq.model import DeadLetter, Headers
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -57,6 +57,7 @@ class DeadLetterView(Struct, rename="camel"):
     failed_at: datetime
     producer_sub: str | None
     trace_id: UUID | None
+    headers: Headers | UnsetType = UNSET
 
     @classmethod
     def of(cls, letter: DeadLetter) -> "DeadLetterView":
@@ -77,6 +78,7 @@ class DeadLetterView(Struct, rename="camel"):
             letter.failed_at,
             letter.producer,
             letter.trace_id,
+            letter.headers or UNSET,
         )
 
 
@@ -151,6 +153,9 @@ async def redrive(broker: "Broker", request: Request) -> Response:
 
 async def purge(broker: "Broker", request: Request) -> Response:
     """Delete dead letters for good."""
+    for name in PURGE_QUERY:
+        if request.query.get(name) == "":  # taken for a missing one, it would delete more than was meant
+            raise InvalidArgument(f"{name} is empty; leave it out, or say which dead letters are meant")
     ids = request.text("ids")
     count = await broker.engine.admin.purge_dead_letters(
         None if ids is None else _ids(ids.split(",")),

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
 from queenmq.broker.http import Request, Response, answer
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, StoredMessage
+from queenmq.model import QUEUE_MODE, Headers, StoredMessage
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -51,6 +51,7 @@ class MessageView(Struct, rename="camel"):
     encrypted: bool
     created_at: datetime
     producer_sub: str | None
+    headers: Headers | UnsetType = UNSET
 
     @classmethod
     def of(cls, message: StoredMessage) -> "MessageView":
@@ -68,6 +69,7 @@ class MessageView(Struct, rename="camel"):
             message.encrypted,
             message.created_at,
             message.producer,
+            message.headers or UNSET,
         )
 
 

@@ -7,13 +7,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from queenmq.broker import wire
 from queenmq.broker.http import EMPTY, Request, Response, answer
 from queenmq.engine import Popped
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode
+from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode, message_text
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -60,6 +60,7 @@ class PoppedMessage(Struct, gc=False, rename="camel"):
     consumer_group: str
     producer_sub: str | None
     retry_count: int
+    headers: wire.StoredHeaders = UNSET
 
 
 class PopAnswer(Struct, rename="camel"):
@@ -163,7 +164,7 @@ def _answer(popped: Popped, group: str) -> PopAnswer:
     lease_id = str(popped.leases[0].id or "") if popped.leases else ""
     for message in popped.messages:
         lease = message.lease
-        id = wire.message_text(message.created_at, lease.partition_id, message.offset)
+        id = message_text(message.created_at, lease.partition_id, message.offset)
         messages.append(
             PoppedMessage(
                 id,
@@ -179,6 +180,7 @@ def _answer(popped: Popped, group: str) -> PopAnswer:
                 group,
                 message.producer,
                 message.retry_count,
+                message.given_headers or UNSET,
             )
         )
     first = popped.leases[0] if popped.leases else None

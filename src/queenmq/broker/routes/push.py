@@ -20,7 +20,7 @@ from queenmq.errors import (
     Refused,
     TooManyItems,
 )
-from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed
+from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed, message_text
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -35,12 +35,14 @@ class PushItem(Struct, gc=False, rename="camel"):
     data: Raw | UnsetType = UNSET
     transaction_id: str | None = None
     trace_id: str | None = None
+    headers: wire.GivenHeaders = None
 
 
 class PushBody(Struct):
-    """Messages for any queues and partitions."""
+    """Messages for any queues and partitions; `atomic`: one that is refused takes all others with it."""
 
     items: list[PushItem]
+    atomic: bool = False
 
 
 class PushResult(Struct, gc=False, omit_defaults=False):
@@ -70,7 +72,8 @@ _body = msgspec.json.Decoder(PushBody)
 
 async def push(broker: "Broker", request: Request) -> Response:
     """Push messages; each gets its own answer, in order."""
-    items = (await request.json(_body)).items
+    body = await request.json(_body)
+    items = body.items
     if len(items) > broker.settings.push_items_max:
         raise TooManyItems(f"the request has {len(items)} items; {broker.settings.push_items_max} is the most")
     if not items:
@@ -80,7 +83,7 @@ async def push(broker: "Broker", request: Request) -> Response:
     try:
         pushed: Sequence[Pushed | QueenError | Buffered] = await _store(broker, messages)
     except Refused as refusal:
-        if len(messages) == 1:
+        if len(messages) == 1 or body.atomic:
             raise
         pushed = await _one_by_one(broker, messages)
         refused = sum(isinstance(each, QueenError) for each in pushed)
@@ -105,7 +108,9 @@ def outgoing(items: Sequence[PushItem], producer: str | None) -> list[Outgoing]:
             except ValueError:
                 raise InvalidTraceId(f"the traceId of items[{index}] is not a UUID") from None
         partition = DEFAULT_PARTITION if item.partition is None else item.partition
-        messages.append(Outgoing(item.queue, bytes(payload), partition, item.transaction_id, trace_id, producer))
+        messages.append(
+            Outgoing(item.queue, bytes(payload), partition, item.transaction_id, trace_id, producer, item.headers)
+        )
     return messages
 
 
@@ -165,7 +170,7 @@ def results(
         if isinstance(each, Buffered):
             found.append(PushResult(index, each.value, None, item.transaction_id, None, item.trace_id, item.queue))
             continue
-        id = wire.message_text(each.created_at, each.partition_id, each.offset)
+        id = message_text(each.created_at, each.partition_id, each.offset)
         found.append(
             PushResult(
                 index,

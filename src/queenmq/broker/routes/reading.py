@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct
 
 from queenmq.broker import wire
 from queenmq.broker.http import Request, Response, answer, moment
@@ -46,6 +46,7 @@ class FetchedRecord(Struct, rename="camel"):
     transaction_id: str
     payload: Raw
     ts: datetime
+    headers: wire.StoredHeaders = UNSET
 
 
 class FetchedEntry(Struct, rename="camel", omit_defaults=True):
@@ -146,7 +147,10 @@ def _check_entries(count: int, most: int) -> None:
 
 def _fetched(found: Records) -> FetchedEntry:
     return FetchedEntry(
-        [FetchedRecord(each.offset, each.transaction_id, each.payload, each.created_at) for each in found.records],
+        [
+            FetchedRecord(each.offset, each.transaction_id, each.payload, each.created_at, each.given_headers or UNSET)
+            for each in found.records
+        ],
         found.next_offset,
         found.start_offset,
         found.error,

@@ -13,7 +13,8 @@ from msgspec import Struct
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routes import partitions, queues
 from queenmq.broker.routes.queues import MessageTotals, QueueDetail
-from queenmq.engine.statistics import Overview, PostgresStats, TableSize, TrafficStep
+from queenmq.diagnosis import PostgresStats, TableSize
+from queenmq.engine.statistics import Overview, TrafficStep
 from queenmq.errors import InvalidArgument, InvalidTimestamp
 
 if TYPE_CHECKING:
