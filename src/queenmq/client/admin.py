@@ -1,0 +1,139 @@
+"""Looking after queues and the installation: `queen.admin`."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Unpack
+
+from queenmq.client.administration import system
+from queenmq.client.administration.queues import (
+    Backlog,
+    ClearQueue,
+    Configure,
+    DeleteQueue,
+    DescribeQueue,
+    GetBacklog,
+    Label,
+    ListNamespaces,
+    ListPartitions,
+    ListQueues,
+    ListTasks,
+    PartitionPage,
+    Queue,
+    QueueDescription,
+    QueueOptions,
+    QueueSettings,
+)
+from queenmq.client.moment import aware
+
+if TYPE_CHECKING:
+    from queenmq.client.queen import AsyncQueen
+
+TRAFFIC_STEPS = 60  # told when no beginning is given
+
+
+class AsyncAdmin:
+    """What operators do with queues."""
+
+    def __init__(self, queen: "AsyncQueen") -> None:
+        self._queen = queen
+
+    # -- queues
+
+    async def configure(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Unpack[QueueOptions]
+    ) -> QueueSettings:
+        """Create a queue, or change what is named of it: `configure("orders", lease_seconds=60, retry_limit=5)`."""
+        return await self._queen.call(Configure(queue, options, namespace, task))
+
+    async def queues(
+        self,
+        *,
+        namespace: str | None = None,
+        task: str | None = None,
+        search: str | None = None,
+        limit: int = 100,
+        skip: int = 0,
+    ) -> list[Queue]:
+        """Queues by name, with what they hold; `search` is a part of the name."""
+        asked = ListQueues(namespace=namespace, task=task, search=search, limit=limit, skip=skip)
+        return await self._queen.call(asked)
+
+    async def describe(self, queue: str) -> QueueDescription:
+        """A queue with its settings and what it holds. Raises QueueNotFound."""
+        return await self._queen.call(DescribeQueue(queue))
+
+    async def delete(self, queue: str) -> bool:
+        """Remove a queue and all that is in it; False when there was none."""
+        return await self._queen.call(DeleteQueue(queue))
+
+    async def clear(self, queue: str) -> int:
+        """Drop all stored messages of a queue; its partitions and groups stay. Answers how many."""
+        return await self._queen.call(ClearQueue(queue))
+
+    async def backlog(self, queue: str, *, group: str | None = None, limit: int = 100) -> Backlog:
+        """How much is left to do for a group, or for the slowest one, and in which partitions."""
+        return await self._queen.call(GetBacklog(queue, group, limit))
+
+    async def partitions(
+        self, queue: str | None = None, *, cursor: str | None = None, limit: int = 100
+    ) -> PartitionPage:
+        """Partitions in the order in which they were made, of one queue or of all, page by page."""
+        return await self._queen.call(ListPartitions(queue, cursor, limit))
+
+    async def namespaces(self) -> list[Label]:
+        """The namespaces of all queues, with what these hold."""
+        return await self._queen.call(ListNamespaces())
+
+    async def tasks(self) -> list[Label]:
+        """The tasks of all queues, with what these hold."""
+        return await self._queen.call(ListTasks())
+
+    # -- the installation
+
+    async def version(self) -> str:
+        """The version of the Queen that answers."""
+        return await self._queen.call(system.GetVersion())
+
+    async def overview(self) -> system.Overview:
+        """All of it in a few numbers."""
+        return await self._queen.call(system.GetOverview())
+
+    async def traffic(
+        self,
+        interval: system.Interval = "minute",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        queue: str | None = None,
+        namespace: str | None = None,
+        task: str | None = None,
+    ) -> list[system.TrafficStep]:
+        """What was pushed and what became of it, step by step; the last 60 steps unless you say otherwise."""
+        until = aware(until, "until") or datetime.now(UTC)
+        since = aware(since, "since") or until - timedelta(seconds=TRAFFIC_STEPS * system.INTERVAL_SECONDS[interval])
+        return await self._queen.call(
+            system.GetTraffic(interval=interval, since=since, until=until, queue=queue, namespace=namespace, task=task)
+        )
+
+    async def refresh_statistics(self) -> None:
+        """Count everything now, as upkeep does every minute."""
+        await self._queen.call(system.RefreshStatistics())
+
+    async def postgres(self) -> system.Postgres:
+        """How PostgreSQL is doing."""
+        return await self._queen.call(system.GetPostgres())
+
+    async def maintenance(self) -> system.Maintenance:
+        """Whether pushes are kept back, and what waits in the spool of the server that answers."""
+        return await self._queen.call(system.GetMaintenance())
+
+    async def set_maintenance(self, *, enabled: bool) -> system.Maintenance:
+        """Keep pushes back, on every server of the database, or store them again."""
+        return await self._queen.call(system.SetMaintenance(enabled))
+
+    async def pop_maintenance(self) -> bool:
+        """Whether deliveries are paused."""
+        return await self._queen.call(system.GetPopMaintenance())
+
+    async def set_pop_maintenance(self, *, enabled: bool) -> bool:
+        """Pause deliveries, on every server of the database, or go on."""
+        return await self._queen.call(system.SetPopMaintenance(enabled))

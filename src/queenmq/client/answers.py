@@ -1,0 +1,144 @@
+"""What calls answer. A struct is decoded straight from the server's JSON; the direct transport builds the same one.
+
+Ids are strings, opaque and shaped like UUIDs. Payloads stay JSON text until somebody looks at them.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Raw, Struct
+
+from queenmq.client.payload import HasPayload
+from queenmq.errors import BY_CODE
+from queenmq.model import Headers
+
+PushStatus = Literal["queued", "duplicate", "buffered"]
+
+
+class Pushed(Struct, frozen=True, gc=False, rename={"id": "message_id", "queue": "queueName"}):
+    """What became of a pushed message.
+
+    `duplicate`: its transaction id was there before, and `id` is the first message's. `buffered`: PostgreSQL is away
+    or in maintenance; the server keeps the message on disk, stores it later, and nobody knows its `id` yet.
+    """
+
+    status: PushStatus
+    queue: str
+    transaction_id: str | None
+    id: str | None = None
+    partition_id: str | None = None
+
+    @property
+    def duplicate(self) -> bool:
+        """Whether the message had been pushed before."""
+        return self.status == "duplicate"
+
+
+class Delivery(
+    HasPayload,
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "transaction_id": "transactionId",
+        "created_at": "createdAt",
+        "partition_id": "partitionId",
+        "raw": "data",
+        "lease_id": "leaseId",
+        "group": "consumerGroup",
+        "trace_id": "traceId",
+        "producer": "producerSub",
+        "retry_count": "retryCount",
+    },
+):
+    """A delivered message as it came; `lease_id` is empty where the pop acknowledged it itself."""
+
+    id: str
+    transaction_id: str
+    queue: str
+    partition: str
+    partition_id: str
+    offset: int
+    raw: Raw
+    created_at: datetime
+    lease_id: str
+    group: str
+    trace_id: str | None = None
+    producer: str | None = None
+    retry_count: int = 0
+    headers: Headers = {}
+    group_id: int = 0  # known without a server only
+
+
+class Acked(Struct, frozen=True, gc=False, rename={"released": "leaseReleased", "dead_lettered": "dlq"}):
+    """The answer to one acknowledgement.
+
+    `released`: its lease has ended, everything in it was answered. `dead_lettered`: it failed too often, or was to be
+    given up. `error` says why it does not count.
+    """
+
+    success: bool
+    error: str | None = None
+    released: bool = False
+    dead_lettered: bool = False
+
+
+class Record(HasPayload, Struct, frozen=True, gc=False):
+    """A stored message, read by its offset."""
+
+    queue: str
+    partition: str
+    offset: int
+    transaction_id: str
+    created_at: datetime
+    raw: Raw
+    headers: Headers = {}
+
+
+class Fetched(Struct, frozen=True):
+    """What one position gave: the oldest offset that is kept is `start_offset`, `next_offset` is not written yet.
+
+    `error`: OFFSET_OUT_OF_RANGE or UNKNOWN_TOPIC_OR_PARTITION.
+    """
+
+    records: Sequence[Record]
+    start_offset: int
+    next_offset: int
+    error: str | None = None
+
+    def read_on(self, offset: int) -> int | None:
+        """Where to read on after having asked for an offset; None when there is nothing more, for now."""
+        if self.records:
+            return self.records[-1].offset + 1
+        if self.error in BY_CODE:
+            raise BY_CODE[self.error]()
+        return self.start_offset if offset < self.start_offset else None  # what was there has been deleted
+
+
+class ChangedPartition(
+    Struct,
+    frozen=True,
+    rename={
+        "partition": "name",
+        "partition_id": "id",
+        "last_offset": "lastOffset",
+        "start_offset": "logStart",
+        "last_message_at": "lastWriteAt",
+    },
+):
+    """A partition that was written."""
+
+    partition: str
+    partition_id: str
+    last_offset: int
+    start_offset: int
+    last_message_at: datetime
+
+
+class Changes(Struct, frozen=True):
+    """A page of partitions; before `safe_time`, nothing more will turn out to have been written."""
+
+    safe_time: datetime
+    partitions: Sequence[ChangedPartition]
+    cursor: str | None = None

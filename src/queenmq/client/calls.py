@@ -1,0 +1,85 @@
+"""Traffic as values: one struct per operation. What it holds is what is asked; `Call[…]` names what is answered.
+
+Both transports take these and nothing else, so a skin cannot do over HTTP what it could not do without a server.
+Operations that look after queues are in `administration`.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from queenmq.client.answers import Acked, Changes, Delivery, Fetched, Pushed
+from queenmq.model import AckStatus, Outgoing, PopRequest
+
+A = TypeVar("A")
+
+
+class Call(Struct, Generic[A], frozen=True):
+    """Something to ask of a queue, and what is answered."""
+
+
+class Push(Call[list[Pushed]], frozen=True):
+    """Store messages, all or none; answers in their order."""
+
+    messages: Sequence[Outgoing]
+
+
+class Pop(Call[list[Delivery]], frozen=True):
+    """Lease messages; with `wait_seconds`, wait so long for some to become ready."""
+
+    request: PopRequest
+    wait_seconds: float = 0.0
+
+
+class Ack(Struct, frozen=True, gc=False):
+    """What became of one delivered message."""
+
+    delivery: Delivery
+    status: AckStatus = "completed"
+    error: str | None = None
+
+
+class Acknowledge(Call[list[Acked]], frozen=True):
+    """Say what became of messages; each gets its own answer, in order."""
+
+    acks: Sequence[Ack]
+
+
+class Renew(Call[datetime], frozen=True):
+    """Keep a lease for so long from now; answers when it then expires. Raises LeaseGone."""
+
+    lease_id: str
+    seconds: float
+
+
+class Transact(Call[list[Pushed]], frozen=True):
+    """Acknowledge and push together, all or nothing; answers for the messages, in order."""
+
+    acks: Sequence[Ack]
+    messages: Sequence[Outgoing]
+
+
+class Position(Struct, frozen=True):
+    """Where to read: a partition, from an offset on."""
+
+    queue: str
+    partition: str
+    offset: int = 0
+
+
+class Fetch(Call[list[Fetched]], frozen=True):
+    """Read by offset, without a lease; one answer per position, of about `bytes_max` together."""
+
+    positions: Sequence[Position]
+    bytes_max: int
+
+
+class Changed(Call[Changes], frozen=True):
+    """The partitions of a queue that were written at or after a moment, page by page. Raises QueueNotFound."""
+
+    queue: str
+    since: datetime | None = None
+    cursor: str | None = None
+    limit: int = 1_000

@@ -1,0 +1,76 @@
+"""Dead letters: `queen.dead_letters`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from queenmq.client.administration import messages
+from queenmq.errors import InvalidArgument, InvalidName
+
+if TYPE_CHECKING:
+    from queenmq.client.queen import AsyncQueen
+
+REDRIVE_MAX = 10_000
+
+
+class AsyncDeadLetters:
+    """Messages that groups gave up: look at them, deliver them again, throw them away."""
+
+    def __init__(self, queen: "AsyncQueen") -> None:
+        self._queen = queen
+
+    async def list(
+        self,
+        *,
+        queue: str | None = None,
+        group: str | None = None,
+        partition: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 100,
+        skip: int = 0,
+    ) -> messages.DeadLetterPage:
+        """Dead letters, newest first, and how many there are in all."""
+        _check_named(queue=queue, group=group, partition=partition)
+        return await self._queen.call(
+            messages.ListDeadLetters(
+                queue=queue, group=group, partition=partition, since=since, until=until, limit=limit, skip=skip
+            )
+        )
+
+    async def redrive(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+        limit: int = REDRIVE_MAX,
+    ) -> int:
+        """Deliver dead letters again to the groups that gave them up, the oldest first; answers how many."""
+        if ids is None and queue is None and group is None:
+            raise InvalidArgument("say which dead letters to deliver again: ids, a queue or a group")
+        _check_named(queue=queue, group=group)
+        if ids is not None and not ids:
+            return 0
+        return await self._queen.call(messages.Redrive(ids=ids, queue=queue, group=group, limit=limit))
+
+    async def purge(
+        self,
+        *,
+        ids: Sequence[str] | None = None,
+        queue: str | None = None,
+        group: str | None = None,
+        older_than: datetime | None = None,
+    ) -> int:
+        """Delete dead letters for good, all that are not excluded; answers how many."""
+        _check_named(queue=queue, group=group)
+        if ids is not None and not ids:  # none are none: not those that the other filters leave
+            return 0
+        return await self._queen.call(messages.Purge(ids=ids, queue=queue, group=group, older_than=older_than))
+
+
+def _check_named(**names: str | None) -> None:
+    """Refuse an empty name: it names nobody, and must not be taken for one that was left out."""
+    for what, name in names.items():
+        if name == "":
+            raise InvalidName(f"the {what} name is empty; leave it out to mean every {what}")

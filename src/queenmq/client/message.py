@@ -1,0 +1,105 @@
+"""A delivered message, and what its consumer does with it."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from queenmq.client.answers import Acked, Delivery
+from queenmq.client.calls import Renew
+from queenmq.client.payload import HasPayload
+from queenmq.errors import InvalidArgument
+from queenmq.model import AckStatus, Headers
+
+if TYPE_CHECKING:
+    from queenmq.client.queen import AsyncQueen
+
+RENEW_SECONDS = 60.0
+
+
+class AsyncMessage(HasPayload):
+    """A message that was popped; its group holds the partition until the lease ends."""
+
+    __slots__ = ("_queen", "delivery", "raw")
+
+    def __init__(self, queen: "AsyncQueen", delivery: Delivery) -> None:
+        self._queen = queen
+        self.delivery = delivery
+        self.raw = delivery.raw
+
+    @property
+    def id(self) -> str:
+        """The message's id: time-ordered, unique."""
+        return self.delivery.id
+
+    @property
+    def queue(self) -> str:
+        """The queue it came from."""
+        return self.delivery.queue
+
+    @property
+    def partition(self) -> str:
+        """The partition it came from."""
+        return self.delivery.partition
+
+    @property
+    def offset(self) -> int:
+        """Its place in the partition."""
+        return self.delivery.offset
+
+    @property
+    def group(self) -> str:
+        """The group it was delivered to."""
+        return self.delivery.group
+
+    @property
+    def transaction_id(self) -> str:
+        """The producer's own id of it; where there is none, the message's id."""
+        return self.delivery.transaction_id
+
+    @property
+    def trace_id(self) -> str | None:
+        """What links it to the other messages of its pipeline."""
+        return self.delivery.trace_id
+
+    @property
+    def headers(self) -> Headers:
+        """What travelled beside the payload."""
+        return self.delivery.headers
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was stored."""
+        return self.delivery.created_at
+
+    @property
+    def producer(self) -> str | None:
+        """Who pushed it, as the server knows it from the producer's token."""
+        return self.delivery.producer
+
+    @property
+    def retry_count(self) -> int:
+        """How often it was delivered to this group before."""
+        return self.delivery.retry_count
+
+    @property
+    def partition_id(self) -> str:
+        """The partition's id."""
+        return self.delivery.partition_id
+
+    @property
+    def lease_id(self) -> str:
+        """The lease it was delivered under; empty where the pop acknowledged it itself."""
+        return self.delivery.lease_id
+
+    async def ack(self, status: AckStatus = "completed", error: str | None = None) -> Acked:
+        """Say what became of it. Raises LeaseGone when somebody else may have it by now."""
+        return await self._queen.ack(self, status, error)
+
+    async def renew(self, seconds: float = RENEW_SECONDS) -> datetime:
+        """Keep it, and all that came with it, for so long from now. Raises LeaseGone."""
+        if not self.lease_id:
+            raise InvalidArgument("the pop acknowledged this message itself: there is no lease to renew")
+        return await self._queen.call(Renew(self.lease_id, seconds))
+
+    def __repr__(self) -> str:
+        place = f"{self.queue!r}, {self.partition!r}, {self.offset}"
+        return f"<{type(self).__name__} {place}: {self.json[:60]!r}>"

@@ -1,0 +1,69 @@
+"""Payloads in and out: any JSON value; on the way in also structs, dataclasses and pydantic models."""
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from queenmq.errors import InvalidPayload
+
+T = TypeVar("T")
+
+_decode = msgspec.json.Decoder().decode
+
+
+def encode(payload: object) -> bytes:
+    """The JSON text of a payload; JSON that is ready is passed on untouched as `msgspec.Raw`."""
+    try:
+        return _encode(payload)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidPayload(f"a {type(payload).__name__} cannot be pushed: {error}") from error
+
+
+def decode(payload: Raw) -> Any:
+    """The value of a payload."""
+    return _decode(payload)
+
+
+def decode_as(payload: Raw, kind: type[T]) -> T:
+    """The value of a payload as a type, checked: a msgspec struct, a dataclass, a pydantic model, any other."""
+    try:
+        validate = getattr(kind, "model_validate_json", None)
+        if validate is not None:
+            checked: T = validate(bytes(payload))
+            return checked
+        return msgspec.json.decode(payload, type=kind)
+    except ValueError as error:  # pydantic's and msgspec's complaints are ValueErrors
+        raise InvalidPayload(f"the payload is not a {getattr(kind, '__name__', kind)}: {error}") from error
+
+
+class HasPayload:
+    """What carries a payload, as JSON text until somebody looks at it."""
+
+    __slots__ = ()
+    raw: Raw
+
+    @property
+    def payload(self) -> Any:
+        """What was pushed, as Python values. Decoded anew each time: keep it if you need it twice."""
+        return decode(self.raw)
+
+    def payload_as(self, kind: type[T]) -> T:
+        """What was pushed, as a msgspec struct, dataclass, pydantic model or other type. Raises InvalidPayload."""
+        return decode_as(self.raw, kind)
+
+    @property
+    def json(self) -> bytes:
+        """What was pushed, as JSON text."""
+        return bytes(self.raw)
+
+
+def _foreign(value: object) -> object:
+    """What msgspec does not know."""
+    dump = getattr(value, "model_dump", None)  # a pydantic model, known without importing pydantic
+    if dump is None:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    return dump(mode="json")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_foreign).encode

@@ -1,0 +1,1 @@
+"""The SDK for programs without asyncio. The files beside this one are generated: `make sync-client`."""

@@ -1,0 +1,138 @@
+# Generated from client/admin.py by `make sync-client`: edit that file, not this one.
+"""Looking after queues and the installation: `queen.admin`."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Unpack
+
+from queenmq.client.administration import system
+from queenmq.client.administration.queues import (
+    Backlog,
+    ClearQueue,
+    Configure,
+    DeleteQueue,
+    DescribeQueue,
+    GetBacklog,
+    Label,
+    ListNamespaces,
+    ListPartitions,
+    ListQueues,
+    ListTasks,
+    PartitionPage,
+    Queue,
+    QueueDescription,
+    QueueOptions,
+    QueueSettings,
+)
+from queenmq.client.moment import aware
+
+if TYPE_CHECKING:
+    from queenmq.client.sync.queen import Queen
+
+TRAFFIC_STEPS = 60  # told when no beginning is given
+
+
+class Admin:
+    """What operators do with queues."""
+
+    def __init__(self, queen: "Queen") -> None:
+        self._queen = queen
+
+    # -- queues
+
+    def configure(
+        self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Unpack[QueueOptions]
+    ) -> QueueSettings:
+        """Create a queue, or change what is named of it: `configure("orders", lease_seconds=60, retry_limit=5)`."""
+        return self._queen.call(Configure(queue, options, namespace, task))
+
+    def queues(
+        self,
+        *,
+        namespace: str | None = None,
+        task: str | None = None,
+        search: str | None = None,
+        limit: int = 100,
+        skip: int = 0,
+    ) -> list[Queue]:
+        """Queues by name, with what they hold; `search` is a part of the name."""
+        asked = ListQueues(namespace=namespace, task=task, search=search, limit=limit, skip=skip)
+        return self._queen.call(asked)
+
+    def describe(self, queue: str) -> QueueDescription:
+        """A queue with its settings and what it holds. Raises QueueNotFound."""
+        return self._queen.call(DescribeQueue(queue))
+
+    def delete(self, queue: str) -> bool:
+        """Remove a queue and all that is in it; False when there was none."""
+        return self._queen.call(DeleteQueue(queue))
+
+    def clear(self, queue: str) -> int:
+        """Drop all stored messages of a queue; its partitions and groups stay. Answers how many."""
+        return self._queen.call(ClearQueue(queue))
+
+    def backlog(self, queue: str, *, group: str | None = None, limit: int = 100) -> Backlog:
+        """How much is left to do for a group, or for the slowest one, and in which partitions."""
+        return self._queen.call(GetBacklog(queue, group, limit))
+
+    def partitions(self, queue: str | None = None, *, cursor: str | None = None, limit: int = 100) -> PartitionPage:
+        """Partitions in the order in which they were made, of one queue or of all, page by page."""
+        return self._queen.call(ListPartitions(queue, cursor, limit))
+
+    def namespaces(self) -> list[Label]:
+        """The namespaces of all queues, with what these hold."""
+        return self._queen.call(ListNamespaces())
+
+    def tasks(self) -> list[Label]:
+        """The tasks of all queues, with what these hold."""
+        return self._queen.call(ListTasks())
+
+    # -- the installation
+
+    def version(self) -> str:
+        """The version of the Queen that answers."""
+        return self._queen.call(system.GetVersion())
+
+    def overview(self) -> system.Overview:
+        """All of it in a few numbers."""
+        return self._queen.call(system.GetOverview())
+
+    def traffic(
+        self,
+        interval: system.Interval = "minute",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        queue: str | None = None,
+        namespace: str | None = None,
+        task: str | None = None,
+    ) -> list[system.TrafficStep]:
+        """What was pushed and what became of it, step by step; the last 60 steps unless you say otherwise."""
+        until = aware(until, "until") or datetime.now(UTC)
+        since = aware(since, "since") or until - timedelta(seconds=TRAFFIC_STEPS * system.INTERVAL_SECONDS[interval])
+        return self._queen.call(
+            system.GetTraffic(interval=interval, since=since, until=until, queue=queue, namespace=namespace, task=task)
+        )
+
+    def refresh_statistics(self) -> None:
+        """Count everything now, as upkeep does every minute."""
+        self._queen.call(system.RefreshStatistics())
+
+    def postgres(self) -> system.Postgres:
+        """How PostgreSQL is doing."""
+        return self._queen.call(system.GetPostgres())
+
+    def maintenance(self) -> system.Maintenance:
+        """Whether pushes are kept back, and what waits in the spool of the server that answers."""
+        return self._queen.call(system.GetMaintenance())
+
+    def set_maintenance(self, *, enabled: bool) -> system.Maintenance:
+        """Keep pushes back, on every server of the database, or store them again."""
+        return self._queen.call(system.SetMaintenance(enabled))
+
+    def pop_maintenance(self) -> bool:
+        """Whether deliveries are paused."""
+        return self._queen.call(system.GetPopMaintenance())
+
+    def set_pop_maintenance(self, *, enabled: bool) -> bool:
+        """Pause deliveries, on every server of the database, or go on."""
+        return self._queen.call(system.SetPopMaintenance(enabled))

@@ -1,0 +1,53 @@
+# Generated from client/groups.py by `make sync-client`: edit that file, not this one.
+"""Consumer groups: `queen.groups`."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+from queenmq.client.administration import groups
+from queenmq.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from queenmq.client.sync.queen import Queen
+
+
+class Groups:
+    """Where groups stand; move them, forget them."""
+
+    def __init__(self, queen: "Queen") -> None:
+        self._queen = queen
+
+    def lag(self, group: str, *, limit: int = 1_000) -> list[groups.GroupPlace]:
+        """How far a group is behind, by queue and partition, furthest behind first."""
+        return self._queen.call(groups.DescribeGroup(group, limit))
+
+    def seek(
+        self,
+        group: str,
+        queue: str,
+        *,
+        partition: str | None = None,
+        to: Literal["beginning", "end"] | None = None,
+        timestamp: datetime | None = None,
+        offset: int | None = None,
+    ) -> int:
+        """Move a group to an end, a moment, or an offset of one partition; answers how many partitions moved."""
+        if (to is not None) + (timestamp is not None) + (offset is not None) != 1:
+            raise InvalidArgument("say where to move: one of to, timestamp and offset")
+        if offset is not None and partition is None:
+            raise InvalidArgument("an offset counts in one partition: name it too")
+        return self._queen.call(
+            groups.Seek(group=group, queue=queue, partition=partition, to=to, timestamp=timestamp, offset=offset)
+        )
+
+    def set_subscription(self, group: str, since: datetime) -> int:
+        """Change since when a group reads partitions that it has not reached yet; answers how many changed."""
+        return self._queen.call(groups.SetSubscription(group, since))
+
+    def delete(self, group: str, queue: str | None = None, *, with_subscription: bool = True) -> int:
+        """Forget where a group stands, on one queue or on all; answers on how many queues it had been."""
+        return self._queen.call(groups.DeleteGroup(group, queue, with_subscription))
+
+    def list(self, *, lag_seconds_min: int = 0) -> list[groups.Group]:
+        """Every group on every queue with its lag; only those that are this far behind."""
+        return self._queen.call(groups.ListGroups(lag_seconds_min))

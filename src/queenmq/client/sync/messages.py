@@ -1,0 +1,62 @@
+# Generated from client/messages.py by `make sync-client`: edit that file, not this one.
+"""Stored messages: `queen.messages`."""
+
+from typing import TYPE_CHECKING
+
+from queenmq.client.administration import messages
+from queenmq.client.administration.messages import Address, MessageStatus
+from queenmq.model import QUEUE_MODE
+
+if TYPE_CHECKING:
+    from queenmq.client.sync.queen import Queen
+
+
+class Messages:
+    """Messages as they are stored, whoever reads them; one is named by its partition's id and its transaction id."""
+
+    def __init__(self, queen: "Queen") -> None:
+        self._queen = queen
+
+    def list(
+        self,
+        *,
+        queue: str | None = None,
+        partition: str | None = None,
+        group: str = QUEUE_MODE,
+        status: MessageStatus | None = None,
+        namespace: str | None = None,
+        task: str | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+    ) -> messages.MessagePage:
+        """Messages, newest first, and what a group has made of them; pages do not shift when something is pushed."""
+        return self._queen.call(
+            messages.ListMessages(
+                queue=queue,
+                partition=partition,
+                group=group,
+                status=status,
+                namespace=namespace,
+                task=task,
+                cursor=cursor,
+                limit=limit,
+            )
+        )
+
+    def get(self, partition_id: str, transaction_id: str, *, group: str = QUEUE_MODE) -> messages.StoredMessage:
+        """A message, and what a group has made of it. Raises MessageNotFound."""
+        return self._queen.call(messages.GetMessage(Address(partition_id, transaction_id), group))
+
+    def delete(self, partition_id: str, transaction_id: str) -> int:
+        """Let no group get a message any more, and purge its dead letters; answers how many would have got it."""
+        return self._queen.call(messages.DeleteMessage(Address(partition_id, transaction_id)))
+
+    def retry(self, partition_id: str, transaction_id: str, *, group: str | None = None) -> int:
+        """Deliver a dead message again to the groups that gave it up; answers how many. Raises NotPending."""
+        return self._queen.call(messages.RetryMessage(Address(partition_id, transaction_id), group))
+
+    def give_up(
+        self, partition_id: str, transaction_id: str, *, group: str = QUEUE_MODE, error: str | None = None
+    ) -> None:
+        """Make a message a dead letter of a group that has not finished it. Raises NotPending."""
+        self._queen.call(messages.GiveUpMessage(Address(partition_id, transaction_id), group, error))

@@ -1,0 +1,211 @@
+# Generated from client/queen.py by `make sync-client`: edit that file, not this one.
+"""Queen: the front door of the SDK."""
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+from queenmq.client import telemetry
+from queenmq.client.administration.system import Ping
+from queenmq.client.answers import Acked
+from queenmq.client.buffer import OnDelivery
+from queenmq.client.calls import Ack, Acknowledge, Call
+from queenmq.client.connections import execute_in_blocking
+from queenmq.client.consumer import GRACE_SECONDS, Consumer, consume
+from queenmq.client.exactly_once import PUSH, push_arguments
+from queenmq.client.lane import Limits
+from queenmq.client.outgoing import Outgoing, message
+from queenmq.client.stop import Stop, stopping
+from queenmq.client.sync.admin import Admin
+from queenmq.client.sync.dead_letters import DeadLetters
+from queenmq.client.sync.groups import Groups
+from queenmq.client.sync.message import Message
+from queenmq.client.sync.messages import Messages
+from queenmq.client.sync.producer import Producer
+from queenmq.client.sync.queue import Queue
+from queenmq.client.sync.source import Source
+from queenmq.client.sync.traces import Traces
+from queenmq.client.sync.transaction import Transaction
+from queenmq.client.transports.blocking import BlockingTransport, open_blocking_transport, run_with
+from queenmq.config import Settings
+from queenmq.errors import LeaseGone
+from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
+
+A = TypeVar("A")
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class Queen:
+    """Queues on a server, or straight on PostgreSQL.
+
+    with Queen("http://a:6632,http://b:6632") as queen:      # or "postgresql://…", or nothing: QUEEN_URL
+        queen.queue("orders").partition("customer-7").push({"id": 1})
+        for message in queen.queue("orders").group("billing").batch(100).wait().pop():
+            queen.ack(message)
+    """
+
+    def __init__(
+        self, address: str | None = None, *, token: str | None = None, settings: Settings | None = None
+    ) -> None:
+        self._transport: BlockingTransport = open_blocking_transport(address, token, settings)
+        self._consumers: list[Consumer] = []
+
+    def call(self, call: Call[A]) -> A:
+        """Send one operation; every method of this package does so in the end."""
+        with telemetry.calling(call) as traced:
+            return self._transport.call(traced)
+
+    def close(self) -> None:
+        """Finish what was begun, and disconnect."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        self._transport.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- where messages go to and come from
+
+    def queue(self, name: str) -> Queue:
+        """A queue; it begins to exist with the first push."""
+        return Queue(self, PopRequest(queue=name))
+
+    def namespace(self, name: str) -> Source:
+        """Any queue of a namespace, to pop from."""
+        return Source(self, PopRequest(namespace=name))
+
+    def task(self, name: str) -> Source:
+        """Any queue of a task, to pop from."""
+        return Source(self, PopRequest(task=name))
+
+    # -- looking after them
+
+    @property
+    def admin(self) -> Admin:
+        """Configure, describe, clear and delete queues; the installation in numbers; maintenance."""
+        return Admin(self)
+
+    @property
+    def groups(self) -> Groups:
+        """Where groups stand; move them, forget them."""
+        return Groups(self)
+
+    @property
+    def messages(self) -> Messages:
+        """Messages as they are stored."""
+        return Messages(self)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Messages that groups gave up."""
+        return DeadLetters(self)
+
+    @property
+    def traces(self) -> Traces:
+        """The way of a trace id through the queues, and notes about messages."""
+        return Traces(self)
+
+    def ping(self) -> None:
+        """Whether calls can be served; raises Unavailable when not."""
+        self.call(Ping())
+
+    # -- what becomes of messages
+
+    def ack(self, message: Message, status: AckStatus = "completed", error: str | None = None) -> Acked:
+        """Say what became of a message: `completed`, `failed`, `retry` or `dlq`. Raises LeaseGone."""
+        [acked] = self.call(Acknowledge([Ack(message.delivery, status, error)]))
+        if not acked.success:
+            raise LeaseGone(acked.error)
+        return acked
+
+    def ack_many(self, messages: Sequence[Message], *, failed: str | None = None) -> list[Acked]:
+        """Say of several messages that they are done, or that they failed and why; each gets its own answer."""
+        status: AckStatus = "completed" if failed is None else "failed"
+        return self.call(Acknowledge([Ack(message.delivery, status, failed) for message in messages]))
+
+    def transaction(self) -> Transaction:
+        """Acks and pushes that happen together or not at all."""
+        return Transaction(self)
+
+    def producer(
+        self,
+        *,
+        buffer_messages: int = 10_000,
+        buffer_bytes: int = 64 * 1024**2,
+        batch_messages: int = 500,
+        batch_bytes: int = 1024**2,
+        linger_seconds: float = 0.005,
+        on_delivery: OnDelivery | None = None,
+    ) -> Producer:
+        """A producer that sends messages together: `with queen.producer() as producer`.
+
+        It keeps up to `buffer_messages` and `buffer_bytes`, and sends `batch_messages` or `batch_bytes` at once, or
+        what there is after `linger_seconds`. `on_delivery` is told what became of each message.
+        """
+        limits = Limits(
+            buffer_messages=buffer_messages,
+            buffer_bytes=buffer_bytes,
+            batch_messages=batch_messages,
+            batch_bytes=batch_bytes,
+            linger_seconds=linger_seconds,
+        )
+        return Producer(self._transport, limits, on_delivery)
+
+    # -- with the application's own data
+
+    def push_in(
+        self,
+        connection: object,
+        queue: str,
+        payload: Any,
+        *,
+        partition: str = DEFAULT_PARTITION,
+        transaction_id: str | None = None,
+        trace_id: UUID | str | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Push in the transaction of your own connection (asyncpg, psycopg 3, SQLAlchemy): stored when that commits."""
+        outgoing = message(queue, partition, Outgoing(payload, transaction_id, trace_id, headers=headers))
+        with telemetry.pushing([outgoing]) as [traced]:
+            execute_in_blocking(connection, PUSH, push_arguments(traced))
+
+    # -- consuming
+
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: object | None = None,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[H], H]:
+        """Have `run` call a function with what is pushed: `@queen.consumer("orders", group="billing")`."""
+        request = PopRequest(queue=queue, group=group, batch=batch)
+
+        def register(handler: H) -> H:
+            self._consumers.append(
+                Consumer(
+                    handler,
+                    request,
+                    Message,
+                    self,
+                    concurrency=concurrency,
+                    connection=connection,
+                    grace_seconds=grace_seconds,
+                )
+            )
+            return handler
+
+        return register
+
+    def run(self, consumers: Sequence[Consumer] | None = None, *, stop: Stop | None = None) -> None:
+        """Run consumers, by default those made with `consumer`, until SIGTERM or SIGINT, or until `stop` is set."""
+        with stopping(stop) as end:
+            run_with(self._transport, lambda transport: consume(consumers or self._consumers, end, transport))

@@ -1,0 +1,53 @@
+"""A call as HTTP."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from queenmq.client.calls import Call
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+API = "/api/v1"
+
+
+class Exchange(Struct, Generic[A], frozen=True, kw_only=True):
+    """What is sent, and how the answer is read; a `repeatable` one may be sent twice."""
+
+    path: str
+    read: Callable[[bytes], A]
+    method: str = "GET"
+    query: str = ""
+    body: bytes | None = None
+    repeatable: bool = False
+    wait_seconds: float = 0.0  # for which an answer may be held back because the call asks for it
+
+
+ExchangeTable = Mapping[type[Call[Any]], Callable[[Any], Exchange[Any]]]
+
+
+def reads(kind: type[T], read: Callable[[T], A]) -> Callable[[bytes], A]:
+    """How a JSON answer of this kind is read."""
+    decode = msgspec.json.Decoder(kind).decode
+    return lambda body: read(decode(body))
+
+
+def path(*parts: str) -> str:
+    """The address of a resource; names may contain anything."""
+    return "/".join([API, *(quote(part, safe="") for part in parts)])
+
+
+def query(**values: object) -> str:
+    """Parameters as they travel; None is not sent."""
+    return urlencode({name: _text(value) for name, value in values.items() if value is not None})
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,61 @@
+"""Straight to PostgreSQL: an engine in this process, no server."""
+
+import asyncio
+from typing import TypeVar, cast
+
+from queenmq.client.calls import Call
+from queenmq.client.transports.postgres_diagnosis import DIAGNOSIS
+from queenmq.client.transports.postgres_messages import MESSAGES
+from queenmq.client.transports.postgres_queues import QUEUES
+from queenmq.client.transports.postgres_table import HandlerTable
+from queenmq.client.transports.postgres_traffic import TRAFFIC
+from queenmq.config import Settings
+from queenmq.engine import Engine
+from queenmq.engine.presence import Presence
+from queenmq.errors import Closed
+
+A = TypeVar("A")
+
+HANDLERS: HandlerTable = {**TRAFFIC, **QUEUES, **MESSAGES, **DIAGNOSIS}
+
+
+class PostgresTransport:
+    """Does what calls ask for with an engine, which is opened by the first of them."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self.engine = Engine(dsn, settings)
+        self.presence = Presence(self.engine.database, self.engine.waiting)
+        self._opening: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date; once, however many calls wait for it."""
+        if self._closed:
+            raise Closed("this client was closed")
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        try:
+            await asyncio.shield(self._opening)
+        except Exception:
+            self._opening = None  # so that the next call tries again
+            raise
+
+    async def _open(self) -> None:
+        await self.engine.open()
+        await self.presence.ask()
+        self._watch = asyncio.create_task(self.presence.watch())
+
+    async def call(self, call: Call[A]) -> A:
+        """Do it."""
+        if self._watch is None or self._closed:
+            await self.open()
+        return cast("A", await HANDLERS[type(call)](self, call))
+
+    async def close(self) -> None:
+        """Finish what was accepted, and disconnect."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+            await self.engine.close()

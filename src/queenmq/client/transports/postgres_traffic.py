@@ -1,0 +1,153 @@
+"""Push, pop, ack and reads by offset with an engine."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from queenmq import model
+from queenmq.client import calls
+from queenmq.client.answers import Acked, ChangedPartition, Changes, Delivery, Fetched, Pushed, PushStatus, Record
+from queenmq.client.transports.postgres_table import HandlerTable, text, uuid
+from queenmq.engine import reading
+from queenmq.engine.reading import ChangesAsked, OffsetRead
+from queenmq.errors import BY_CODE, InvalidArgument, Paused, QueenError, QueueNotFound
+from queenmq.model import Outgoing, message_text
+
+if TYPE_CHECKING:
+    from queenmq.client.transports.postgres import PostgresTransport
+
+
+async def push(transport: "PostgresTransport", call: calls.Push) -> list[Pushed]:
+    """Store messages; what was sent is found again by the engine, so they need no transaction ids."""
+    if transport.presence.push_paused:
+        raise Paused("pushes are paused for maintenance")
+    return _pushed(call.messages, await transport.engine.push(call.messages))
+
+
+async def pop(transport: "PostgresTransport", call: calls.Pop) -> list[Delivery]:
+    """Lease messages."""
+    popped = await transport.engine.pop(call.request, call.wait_seconds)
+    return [_delivery(each) for each in popped.messages]
+
+
+async def acknowledge(transport: "PostgresTransport", call: calls.Acknowledge) -> list[Acked]:
+    """Say what became of messages."""
+    return [
+        Acked(each.accepted, _sentence(each.error), each.released, each.dead_lettered)
+        for each in await transport.engine.ack([_ack(each) for each in call.acks])
+    ]
+
+
+async def renew(transport: "PostgresTransport", call: calls.Renew) -> datetime:
+    """Keep a lease."""
+    return await transport.engine.renew(uuid(call.lease_id, "the lease id"), call.seconds)
+
+
+async def transact(transport: "PostgresTransport", call: calls.Transact) -> list[Pushed]:
+    """Acknowledge and push together."""
+    pushed = await transport.engine.transaction([_ack(each) for each in call.acks], call.messages)
+    return _pushed(call.messages, pushed)
+
+
+async def fetch(transport: "PostgresTransport", call: calls.Fetch) -> list[Fetched]:
+    """Read by offset."""
+    reads = [OffsetRead(each.queue, each.partition, each.offset, call.bytes_max) for each in call.positions]
+    return [
+        Fetched([_record(position, each) for each in found.records], found.start_offset, found.next_offset, found.error)
+        for position, found in zip(
+            call.positions, await transport.engine.reader.read(reads, call.bytes_max), strict=True
+        )
+    ]
+
+
+async def changed(transport: "PostgresTransport", call: calls.Changed) -> Changes:
+    """Find partitions that were written."""
+    asked = ChangesAsked(queue=call.queue, since=call.since, cursor=call.cursor, limit=call.limit)
+    changes = await transport.engine.reader.changes([asked])
+    [found] = changes.partitions
+    if found is None:
+        raise QueueNotFound(f'there is no queue "{call.queue}"')
+    partitions = [
+        ChangedPartition(
+            each.partition,
+            text(each.partition_id),
+            each.next_offset - 1,
+            each.start_offset,
+            each.last_message_at,
+        )
+        for each in found
+    ]
+    return Changes(changes.safe_time, partitions, found[-1].cursor if len(found) == call.limit else None)
+
+
+def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> list[Pushed]:
+    told = []
+    for message, each in zip(messages, pushed, strict=True):
+        id = message_text(each.created_at, each.partition_id, each.offset)
+        status: PushStatus = "duplicate" if each.duplicate else "queued"
+        told.append(Pushed(status, message.queue, each.given_transaction_id or id, id, text(each.partition_id)))
+    return told
+
+
+def _delivery(message: model.Message) -> Delivery:
+    lease = message.lease
+    id = message_text(message.created_at, lease.partition_id, message.offset)
+    return Delivery(
+        id=id,
+        transaction_id=message.given_transaction_id or id,
+        queue=lease.queue,
+        partition=lease.partition,
+        partition_id=text(lease.partition_id),
+        offset=message.offset,
+        raw=message.payload,
+        created_at=message.created_at,
+        lease_id="" if lease.id is None else str(lease.id),
+        group=lease.group,
+        trace_id=None if message.trace_id is None else str(message.trace_id),
+        producer=message.producer,
+        retry_count=message.retry_count,
+        headers=message.headers,
+        group_id=lease.group_id,
+    )
+
+
+def _record(position: calls.Position, found: reading.Record) -> Record:
+    return Record(
+        queue=position.queue,
+        partition=position.partition,
+        offset=found.offset,
+        transaction_id=found.transaction_id,
+        created_at=found.created_at,
+        raw=found.payload,
+        headers=found.headers,
+    )
+
+
+def _ack(ack: calls.Ack) -> model.Ack:
+    delivery = ack.delivery
+    if not delivery.lease_id:
+        raise InvalidArgument("the pop acknowledged this message itself")
+    return model.Ack(
+        UUID(delivery.partition_id).int,
+        delivery.group_id,
+        UUID(delivery.lease_id),
+        delivery.offset,
+        ack.status,
+        ack.error,
+    )
+
+
+def _sentence(code: str | None) -> str | None:
+    return None if code is None else BY_CODE.get(code, QueenError)().message
+
+
+TRAFFIC: HandlerTable = {
+    calls.Push: push,
+    calls.Pop: pop,
+    calls.Acknowledge: acknowledge,
+    calls.Renew: renew,
+    calls.Transact: transact,
+    calls.Fetch: fetch,
+    calls.Changed: changed,
+}

@@ -1,0 +1,94 @@
+"""Straight over PostgreSQL: the engine opens with the first call, minds maintenance and closes for good."""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from queenmq import AsyncQueen, Queen
+from queenmq.config import Settings
+from queenmq.errors import Closed, DatabaseUnavailable, Paused
+from tests.fixtures.proxy import proxy_to
+
+
+async def test_many_first_calls_open_one_engine(module_database, queue):
+    queen = AsyncQueen(module_database)
+    await asyncio.gather(*(queen.queue(queue).push(number) for number in range(20)))
+    assert sorted(each.payload for each in await queen.queue(queue).batch(99).pop()) == list(range(20))
+    await queen.close()
+    with pytest.raises(Closed):
+        await queen.queue(queue).push(1)
+
+
+async def test_a_database_that_is_away_is_tried_again_by_the_next_call(module_database, queue):
+    async with proxy_to(module_database) as proxy:
+        queen = AsyncQueen(proxy.dsn, settings=Settings(retry_attempts_max=0))
+        proxy.refuse()
+        with pytest.raises(DatabaseUnavailable):
+            await queen.queue(queue).push(1)
+        proxy.accept()
+        assert (await queen.queue(queue).push(1)).status == "queued"
+        await queen.close()
+
+
+async def test_pushes_are_refused_during_maintenance(module_database, queue):
+    async with AsyncQueen(module_database) as queen:
+        await queen.admin.set_maintenance(enabled=True)
+        try:
+            with pytest.raises(Paused):
+                await queen.queue(queue).push(1)
+        finally:
+            await queen.admin.set_maintenance(enabled=False)
+        await queen.queue(queue).push(1)
+
+
+def test_a_program_without_asyncio_needs_no_server_either(module_database, queue):
+    with Queen(module_database) as queen:
+        queen.queue(queue).push({"id": 1})
+        [message] = queen.queue(queue).wait().pop()
+        assert message.payload == {"id": 1}
+        message.ack()
+    with pytest.raises(Closed):
+        queen.queue(queue).pop()
+
+
+FORKED = """
+import os, sys
+from queenmq import Queen
+from queenmq.errors import Closed
+
+queen = Queen(sys.argv[1])
+queen.ping()
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+    queen.ping()
+except Closed as error:
+    assert "forked" in str(error)
+    sys.exit(0)
+"""
+
+
+def test_a_client_of_the_parent_says_so_in_a_forked_process(module_database):
+    subprocess.run([sys.executable, "-c", FORKED, module_database], check=True, timeout=60)
+
+
+FORGETFUL = """
+import sys
+from queenmq import Queen
+
+queen = Queen(sys.argv[1])
+print(queen.queue(sys.argv[2]).push(1).status)
+"""
+
+
+def test_a_program_that_forgets_to_close_ends_in_peace(address, queue):
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORGETFUL, address, queue],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "queued\n", "")

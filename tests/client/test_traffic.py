@@ -1,0 +1,269 @@
+"""Push, pop, ack: the same over every transport and in both skins."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from queenmq import Outgoing
+from queenmq.errors import (
+    InvalidArgument,
+    InvalidHeaders,
+    InvalidName,
+    InvalidPayload,
+    InvalidTraceId,
+    LeaseGone,
+    QueueFull,
+)
+
+
+def payloads(messages):
+    return [message.payload for message in messages]
+
+
+# -- push
+
+
+async def test_what_is_pushed_is_popped_in_order(queen, queue):
+    await queen.queue(queue).partition("ann").push({"id": 1})
+    await queen.queue(queue).partition("ann").push_many([{"id": 2}, None])
+    messages = await queen.queue(queue).batch(10).pop()
+    assert payloads(messages) == [{"id": 1}, {"id": 2}, None]
+    assert [message.offset for message in messages] == [0, 1, 2]
+    assert {(message.queue, message.partition) for message in messages} == {(queue, "ann")}
+
+
+async def test_a_message_carries_what_went_with_it(queen, queue):
+    trace_id = "018f0000-0000-7000-8000-000000000001"
+    pushed = await queen.queue(queue).push(1, transaction_id="order-1", trace_id=trace_id, headers={"a": "b"})
+    [message] = await queen.queue(queue).group("billing").pop()
+    assert (message.id, message.partition_id) == (pushed.id, pushed.partition_id)
+    assert (message.transaction_id, message.trace_id, message.headers) == ("order-1", trace_id, {"a": "b"})
+    assert (message.group, message.partition, message.retry_count) == ("billing", "Default", 0)
+    assert message.created_at.tzinfo is not None
+
+
+async def test_a_message_without_a_transaction_id_gets_one(queen, queue):
+    pushed = await queen.queue(queue).push_many([1, 2])
+    messages = await queen.queue(queue).batch(2).pop()
+    assert [message.transaction_id for message in messages] == [each.transaction_id for each in pushed]
+    assert len({each.transaction_id for each in pushed}) == 2
+
+
+async def test_the_same_transaction_id_is_stored_once(queen, queue):
+    first = await queen.queue(queue).push(1, transaction_id="order-1")
+    [again, other] = await queen.queue(queue).push_many([Outgoing(1, transaction_id="order-1"), 2])
+    assert (again.status, again.duplicate, again.id, other.status) == ("duplicate", True, first.id, "queued")
+
+
+async def test_nothing_pushed_is_nothing_stored(queen, queue):
+    assert await queen.queue(queue).push_many([]) == []
+
+
+@pytest.mark.parametrize(
+    ("item", "refusal"),
+    [
+        (Outgoing(1, trace_id="no-uuid"), InvalidTraceId),
+        (Outgoing(1, partition=""), InvalidName),
+        (Outgoing(1, headers={"": "no name"}), InvalidHeaders),
+        (object(), InvalidPayload),
+        ("\ud800", InvalidPayload),
+    ],
+)
+async def test_a_push_is_refused_whole(queen, queue, item, refusal):
+    with pytest.raises(refusal):
+        await queen.queue(queue).push_many(["fine", item])
+    assert await queen.queue(queue).pop() == []
+
+
+async def test_a_partition_without_a_name_is_refused(queen, queue):
+    with pytest.raises(InvalidName):
+        await queen.queue(queue).partition("").push(1)
+
+
+async def test_a_full_queue_says_how_full_it_is(queen, queue):
+    await queen.admin.configure(queue, max_queue_size=2)
+    await queen.queue(queue).push_many([1, 2])
+    with pytest.raises(QueueFull) as refusal:
+        await queen.queue(queue).push(3)
+    assert (refusal.value.queue, refusal.value.depth, refusal.value.limit) == (queue, 2, 2)
+
+
+@pytest.mark.parametrize("name", ["a/b c", "ünï 🐝", "a?b&c=d#e", "..", "%2F"])
+async def test_names_may_be_anything(queen, queue, name):
+    name = f"{queue} {name}"
+    await queen.queue(name).partition(name).push("here", transaction_id=name)
+    [message] = await queen.queue(name).partition(name).group(name).pop()
+    assert (message.queue, message.partition, message.group, message.transaction_id) == (name, name, name, name)
+    await message.ack()
+    assert (await queen.messages.get(message.partition_id, name, group=name)).status == "completed"
+
+
+# -- pop
+
+
+async def test_groups_are_independent(queen, queue):
+    await queen.queue(queue).push("a")
+    assert payloads(await queen.queue(queue).group("one").auto_ack().pop()) == ["a"]
+    assert payloads(await queen.queue(queue).group("two").pop()) == ["a"]
+    assert await queen.queue(queue).group("one").pop() == []
+
+
+async def test_a_new_group_starts_where_it_says(queen, queue):
+    await queen.queue(queue).push("old")
+    [old] = await queen.queue(queue).group("all").subscription_mode("all").pop()
+    hence = old.created_at + timedelta(microseconds=1)
+    await queen.queue(queue).push("new")
+    assert payloads(await queen.queue(queue).group("since").subscription_from(hence).batch(9).pop()) == ["new"]
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    assert await queen.queue(queue).group("later").subscription_from(tomorrow).pop() == []
+
+
+async def test_a_group_that_wants_only_what_is_new_gets_that(queen, queue):
+    long_ago = await queen.queue(queue).group("new").subscription_mode("new").pop()
+    await queen.queue(queue).push("new")
+    assert (long_ago, payloads(await queen.queue(queue).group("new").pop())) == ([], ["new"])
+
+
+async def test_several_partitions_come_under_one_lease(queen, queue):
+    await queen.queue(queue).push_many([Outgoing(name, partition=name) for name in "abc"])
+    messages = await queen.queue(queue).batch(10).max_partitions(2).pop()
+    assert len({message.partition for message in messages}) == 2
+    assert len({message.lease_id for message in messages}) == 1
+    [rest] = await queen.queue(queue).batch(10).pop()
+    assert {rest.partition, *(message.partition for message in messages)} == set("abc")
+
+
+async def test_a_namespace_and_a_task_choose_among_queues(queen, queue):
+    await queen.admin.configure(f"{queue}-mail", namespace=f"ns-{queue}", task=f"mail-{queue}")
+    await queen.admin.configure(f"{queue}-bill", namespace=f"ns-{queue}", task=f"bill-{queue}")
+    await queen.queue(f"{queue}-mail").push("mail")
+    await queen.queue(f"{queue}-bill").push("bill")
+    assert payloads(await queen.namespace(f"ns-{queue}").task(f"mail-{queue}").pop()) == ["mail"]
+    assert payloads(await queen.task(f"bill-{queue}").pop()) == ["bill"]
+    assert await queen.task(f"none-{queue}").namespace(f"ns-{queue}").pop() == []
+
+
+async def test_a_poll_waits_for_a_push(queen, queue):
+    poll = asyncio.ensure_future(queen.queue(queue).wait(30).pop())
+    await queen.queue(queue).push("at last")
+    assert payloads(await poll) == ["at last"]
+
+
+async def test_a_poll_gives_up_in_time(queen, queue):
+    assert await queen.queue(queue).wait(0.05).pop() == []
+
+
+async def test_a_description_is_never_changed(queen, queue):
+    await queen.queue(queue).push_many([1, 2])
+    one = queen.queue(queue).group("g")
+    one.batch(2).auto_ack()
+    assert payloads(await one.pop()) == [1]
+
+
+@pytest.mark.parametrize("change", [lambda q: q.batch(0), lambda q: q.max_partitions(0), lambda q: q.wait(-1)])
+async def test_a_pop_out_of_range_is_refused(queen, queue, change):
+    with pytest.raises(InvalidArgument):
+        await change(queen.queue(queue)).pop()
+
+
+# -- ack
+
+
+async def test_an_acknowledged_message_does_not_come_back(queen, queue):
+    await queen.queue(queue).push("once")
+    [message] = await queen.queue(queue).pop()
+    acked = await queen.ack(message)
+    assert (acked.success, acked.released) == (True, True)
+    assert await queen.queue(queue).pop() == []
+
+
+async def test_what_failed_comes_back_counted(queen, queue):
+    await queen.admin.configure(queue, retry_delay_ms=0)
+    await queen.queue(queue).push_many([1, 2])
+    messages = await queen.queue(queue).batch(2).pop()
+    assert [each.success for each in await queen.ack_many(messages, failed="no paper")] == [True, True]
+    again = await queen.queue(queue).batch(2).wait().pop()
+    assert (again[0].payload, again[0].retry_count) == (1, 1)
+
+
+async def test_what_fails_too_often_is_a_dead_letter(queen, queue):
+    await queen.admin.configure(queue, retry_limit=0)
+    await queen.queue(queue).push("poison")
+    [message] = await queen.queue(queue).pop()
+    assert (await message.ack("failed", "no good")).dead_lettered is True
+
+
+async def test_a_lease_that_ended_is_gone(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).pop()
+    await message.ack()
+    with pytest.raises(LeaseGone):
+        await queen.ack(message)
+    with pytest.raises(LeaseGone):
+        await message.renew()
+    [answer] = await queen.ack_many([message])
+    assert answer.success is False
+    assert answer.error
+
+
+async def test_a_lease_lasts_as_long_as_asked_and_can_be_renewed(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).lease_seconds(1000).pop()
+    [place] = [each for each in await queen.groups.lag(message.group) if each.queue == queue]
+    assert place.lease_id == message.lease_id
+    expires_at = await message.renew(5000)
+    assert timedelta(seconds=4000) < expires_at - datetime.now(UTC) < timedelta(seconds=6000)
+
+
+async def test_what_the_pop_acknowledged_needs_no_ack(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).auto_ack().pop()
+    assert message.lease_id == ""
+    with pytest.raises(InvalidArgument):
+        await message.ack()
+    with pytest.raises(InvalidArgument):
+        await message.renew()
+
+
+async def test_nothing_acknowledged_is_no_call(queen):
+    assert await queen.ack_many([]) == []
+
+
+# -- transactions
+
+
+async def test_acks_and_pushes_of_a_transaction_happen_together(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).pop()
+    async with queen.transaction() as transaction:
+        transaction.ack(message)
+        transaction.push(f"{queue}-next", {"after": 1}, partition="p", headers={"a": "b"})
+    assert await queen.queue(queue).pop() == []
+    [following] = await queen.queue(f"{queue}-next").pop()
+    assert (following.payload, following.partition, following.headers) == ({"after": 1}, "p", {"a": "b"})
+
+
+async def test_a_transaction_whose_lease_is_gone_leaves_nothing(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).pop()
+    await message.ack()
+    with pytest.raises(LeaseGone):
+        await queen.transaction().ack(message).push(f"{queue}-next", 2).commit()
+    assert await queen.queue(f"{queue}-next").pop() == []
+
+
+async def test_a_transaction_that_is_left_with_an_error_is_forgotten(queen, queue):
+    with pytest.raises(ZeroDivisionError):
+        async with queen.transaction() as transaction:
+            transaction.push(queue, 1 / 0)
+    async with queen.transaction():
+        pass
+    assert await queen.queue(queue).pop() == []
+
+
+async def test_a_transaction_is_committed_once(queen, queue):
+    transaction = queen.transaction().push(queue, 1, transaction_id="a").push(queue, 1, transaction_id="a")
+    assert [each.status for each in await transaction.commit()] == ["queued", "duplicate"]
+    with pytest.raises(InvalidArgument):
+        await transaction.commit()
