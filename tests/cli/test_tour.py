@@ -117,15 +117,15 @@ def test_ctrl_c_on_the_way_ends_the_tour_politely(database, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "status", "sentence"),
     [
-        (["--data-dir", "/dev/null/queen"], "/dev/null/queen cannot be a data directory: Not a directory"),
-        (["--dsn", "postgresql://u:geheim@127.0.0.1:1/q"], "postgresql://u:***@127.0.0.1:1/q cannot be reached: "),
-        (["--dsn", "nonsense"], "nonsense cannot be reached: "),
+        (["--data-dir", "/dev/null/queen"], 1, "/dev/null/queen cannot be a data directory: Not a directory"),
+        (["--dsn", "postgresql://u:geheim@127.0.0.1:1/q"], 3, "postgresql://u:***@127.0.0.1:1/q cannot be reached: "),
+        (["--dsn", "nonsense"], 3, "nonsense cannot be reached: "),
     ],
 )
-def test_what_cannot_work_is_said_in_a_sentence(arguments, sentence, capsys):
-    assert main(["tour", *arguments]) == 1
+def test_what_cannot_work_is_said_in_a_sentence(arguments, status, sentence, capsys):
+    assert main(["tour", *arguments]) == status
     said = capsys.readouterr()
     assert said.err.startswith(f"queen tour: {sentence}")
     assert "geheim" not in said.err

@@ -1,56 +1,135 @@
 """The front door: `queen <command>`, one file per command.
 
-A command's module has `main(arguments) -> int`, given what was parsed here; it is imported when asked for.
+A command's module has an `app`, and is imported when the command is asked for: help and completion need only the table
+below. What a command's exit status means: see `Exit`.
 """
 
-import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from enum import IntEnum
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from queenmq import __version__
-from queenmq.errors import QueenError
+from queenmq.errors import QueenError, Unavailable
 
 COMMANDS = {
-    "serve": "the HTTP broker, on a PostgreSQL of its own or on yours",
-    "tour": "a guided tour: push, pop and acknowledge on a PostgreSQL of its own",
-    "migrate": "bring the database to the schema of this version",
+    "Run": {
+        "serve": "Serve the HTTP API, on a PostgreSQL of its own or on yours.",
+        "migrate": "Bring the database to the schema of this version.",
+        "tour": "Take a guided tour: push, pop and acknowledge.",
+        "settings": "Show every setting, its value here and where it comes from.",
+    },
+    "Messages": {
+        "push": "Push messages: arguments, or JSON lines of a file or a pipe.",
+        "pop": "Take messages, print them, and acknowledge what is printed.",
+        "tail": "Print the newest messages, and with -f those that follow.",
+        "trace": "Follow a trace id through the queues: a timeline of its messages.",
+        "dlq": "List, show, redrive or purge dead letters.",
+    },
+    "Queues and groups": {
+        "queues": "List queues with what they hold.",
+        "queue": "Show, create, configure or delete one queue.",
+        "groups": "List consumer groups: leases, subscriptions, how they are doing.",
+        "group": "Move a consumer group, or forget it.",
+        "lag": "Show how far groups are behind, in messages and in time.",
+    },
+    "Find out": {
+        "status": "Show how things stand, in a few numbers.",
+        "top": "Watch rates, lag and leases live; q quits.",
+        "why": "Explain why nothing is delivered, partition by partition.",
+        "verify": "Check that everything pushed is accounted for.",
+        "doctor": "Look for what hurts: versions, settings, clocks, disks.",
+        "bench": "Measure pushes and pops, on a queue of its own.",
+    },
+    "History": {
+        "pipeline": "Archive, replay, aggregate and analyse messages with Spark.",
+    },
 }
 
 
+class Exit(IntEnum):
+    """What the exit status says."""
+
+    OK = 0
+    FAILED = 1  # it was refused, did not work, or a check found a difference
+    NOT_UNDERSTOOD = 2
+    OUT_OF_REACH = 3  # the server or the database
+    INTERRUPTED = 130
+
+
+class Front(TyperGroup):
+    """The list of commands, of which only the one that is wanted is imported."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that the arguments begin with; the rest are its own."""
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name is not None else listed, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what goes wrong is told in a sentence."""
+        try:
+            return super().invoke(ctx)
+        except QueenError as error:
+            print(f"queen {ctx.invoked_subcommand}: {error}\n{error.hint}", file=sys.stderr)
+            raise typer.Exit(Exit.OUT_OF_REACH if isinstance(error, Unavailable) else Exit.FAILED) from error
+
+
+def load(name: str) -> Any:
+    """A command, ready to run."""
+    command = get_command(importlib.import_module(f"queenmq.cli.{name}").app)
+    command.name = name
+    return command
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status is 0 when it worked, 1 when not, 2 when it was not understood."""
-    arguments = _parser().parse_args(argv)
+    """Run one command; answers its exit status."""
     try:
-        command = importlib.import_module(f"queenmq.cli.{arguments.command}")
-        status: int = command.main(arguments)
-    except QueenError as error:
-        print(f"queen {arguments.command}: {error}\n{error.hint}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    return status
+        get_command(app).main(argv, prog_name="queen")
+    except SystemExit as exited:
+        return int(exited.code or 0)
+    raise AssertionError("a command ends with an exit status")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="queen",
-        description="Queen: a partitioned message queue on PostgreSQL.",
-        epilog="Settings are QUEEN_* environment variables: see docs/settings.md. "
-        "Without QUEEN_DSN a private PostgreSQL is started.",
+def _print_version(asked: bool) -> None:  # noqa: FBT001 (the way Typer calls it)
+    if asked:
+        print(f"queen {__version__}")
+        raise typer.Exit
+
+
+def _front() -> typer.Typer:
+    front = typer.Typer(
+        cls=Front,
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
-    parser.add_argument("--version", action="version", version=f"queen {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="<command>")
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary)
-        command.add_argument("--dsn", help="the PostgreSQL to use (default: QUEEN_DSN, or a private one)")
-        command.add_argument("--data-dir", type=Path, help="where the private PostgreSQL keeps its files")
-    server = commands.choices["serve"]
-    server.add_argument("--host", help="address to listen on (default: QUEEN_HOST, or 127.0.0.1)")
-    server.add_argument("--port", type=int, help="port to listen on (default: QUEEN_PORT, or 6632)")
-    server.add_argument("--workers", type=int, help="server processes (default: half as many as there are cores)")
-    commands.choices["tour"].add_argument(
-        "--stay", action="store_true", help="when it is over, keep the queue to look at until Ctrl-C"
+
+    @front.callback(
+        epilog="Settings are QUEEN_* environment variables: `queen settings` shows them. Exit status: 0 it worked, "
+        "1 it failed or a difference was found, 2 not understood, 3 the server or database is out of reach."
     )
-    return parser
+    def queen(
+        *,
+        version: Annotated[
+            bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        ] = False,
+    ) -> None:
+        """Queen: a partitioned message queue on PostgreSQL.
+
+        queen serve                        start a server
+        queen push orders '{"id": 1}'      push to a queue
+        queen pop orders                   take from it
+        queen why orders                   when nothing comes
+        """
+
+    for panel, commands in COMMANDS.items():
+        for name, summary in commands.items():
+            front.command(name, help=summary, rich_help_panel=panel)(lambda: None)
+    return front
+
+
+app = _front()

@@ -1,39 +1,52 @@
 """queen migrate: bring the database to the schema of this version."""
 
-import argparse
 import asyncio
 
 import asyncpg
 
+from queenmq.cli.options import DataDir, Json, OwnDsn, command_app, given
+from queenmq.cli.printing import print_json
 from queenmq.config import Settings, masked
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.migrate import migrate
+from queenmq.engine.migrate import Migration, migrate
 from queenmq.errors import DatabaseUnavailable
 
 DATABASE = "queen"
+app = command_app()
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Migrate the database of the DSN, or the private one."""
-    given = {"dsn": arguments.dsn, "data_dir": arguments.data_dir}
-    settings = Settings.load(**{name: value for name, value in given.items() if value is not None})
+@app.command("migrate")
+def main(dsn: OwnDsn = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Bring the database to the schema of this version.
+
+    Servers do so themselves when they start; it may run while they work, and twice.
+    """
+    settings = Settings.load(**given(dsn=dsn, data_dir=data_dir))
     if settings.dsn is not None:
-        asyncio.run(_migrate(settings.dsn))
-        return 0
+        _report(settings.dsn, asyncio.run(_migrate(settings.dsn)), json=json)
+        return
     with EmbeddedPostgres(settings.data_dir) as postgres:
-        asyncio.run(_migrate(asyncio.run(postgres.create_database(DATABASE))))
-    return 0
+        private = asyncio.run(postgres.create_database(DATABASE))
+        _report(private, asyncio.run(_migrate(private)), json=json)
 
 
-async def _migrate(dsn: str) -> None:
+async def _migrate(dsn: str) -> Migration:
     try:
         connection = await asyncpg.connect(dsn)
     except (OSError, asyncpg.PostgresError) as error:
         raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {error}") from error
     try:
-        done = await migrate(connection)
+        return await migrate(connection)
     finally:
         await connection.close()
+
+
+def _report(dsn: str, done: Migration, *, json: bool) -> None:
+    if json:
+        print_json(
+            {"database": masked(dsn), "version": done.version, "applied": done.applied, "reloaded": done.reloaded}
+        )
+        return
     print(f"{masked(dsn)} is at version {done.version}")
     for version in done.applied:
         print(f"  applied   {version:04}")

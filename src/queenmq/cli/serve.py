@@ -1,14 +1,33 @@
 """queen serve: the HTTP broker."""
 
-import argparse
+from typing import Annotated
+
+import typer
 
 from queenmq.broker.server import serve
+from queenmq.cli.options import DataDir, OwnDsn, command_app, given
 from queenmq.config import Settings
 
-FLAGS = ("dsn", "data_dir", "host", "port", "workers")
+app = command_app()
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Serve until Ctrl-C or SIGTERM."""
-    given = {name: getattr(arguments, name) for name in FLAGS}
-    return serve(Settings.load(**{name: value for name, value in given.items() if value is not None}))
+@app.command("serve")
+def main(
+    dsn: OwnDsn = None,
+    data_dir: DataDir = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: QUEEN_HOST, or 127.0.0.1.", show_default=False)
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on. Default: QUEEN_PORT, or 6632.", show_default=False)
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Server processes. Default: half as many as there are cores.", show_default=False)
+    ] = None,
+) -> None:
+    """Serve the HTTP API, on a PostgreSQL of its own or on yours.
+
+    It runs until Ctrl-C or SIGTERM, and finishes what it has begun.
+    """
+    settings = Settings.load(**given(dsn=dsn, data_dir=data_dir, host=host, port=port, workers=workers))
+    raise typer.Exit(serve(settings))

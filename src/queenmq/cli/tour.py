@@ -4,7 +4,6 @@ Every stop is a function: its docstring is what the visitor is told, its body th
 what it returns the result. So the tour cannot show anything that it does not do.
 """
 
-import argparse
 import ast
 import asyncio
 import contextlib
@@ -13,12 +12,14 @@ import json
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from uuid import uuid4
 
 import asyncpg
+import typer
 
 from queenmq import __version__
+from queenmq.cli.options import DataDir, OwnDsn, command_app, given
 from queenmq.config import Settings, masked, wants_colour
 from queenmq.engine import Engine, Popped
 from queenmq.engine.database import translate
@@ -27,6 +28,7 @@ from queenmq.errors import ConfigurationError, DatabaseUnavailable, QueenError
 from queenmq.model import Ack, LedgerLine, Outgoing, PopRequest
 
 DATABASE = "queen"
+app = command_app()
 Connection = Any  # asyncpg.Connection, which has no annotations
 
 
@@ -154,17 +156,26 @@ class Place(NamedTuple):
     psql: str
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Take the tour; with --stay, keep the queue for a look around, until Ctrl-C."""
-    given = {"dsn": arguments.dsn, "data_dir": arguments.data_dir}
-    settings = Settings.load(**{name: value for name, value in given.items() if value is not None}, upkeep=True)
+@app.command("tour")
+def main(
+    dsn: OwnDsn = None,
+    data_dir: DataDir = None,
+    *,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="When it is over, keep the queue to look at until Ctrl-C.")
+    ] = False,
+) -> None:
+    """Take a guided tour: push, pop and acknowledge.
+
+    On a private PostgreSQL that is stopped at the end, or on yours; the tour tidies up after itself.
+    """
+    settings = Settings.load(**given(dsn=dsn, data_dir=data_dir), upkeep=True)
     try:
         with _place(settings) as place:
-            asyncio.run(_guide(place, settings, stay=arguments.stay))
+            asyncio.run(_guide(place, settings, stay=stay))
     except KeyboardInterrupt:
         print("\nGoodbye. The tour has tidied up after itself.")
-        return 0 if arguments.stay else 130
-    return 0
+        raise typer.Exit(0 if stay else 130) from None
 
 
 @contextlib.contextmanager

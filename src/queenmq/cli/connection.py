@@ -1,0 +1,30 @@
+"""The way from a command to the queue: a server, or PostgreSQL itself."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import typer
+
+from queenmq.client.queen import AsyncQueen
+from queenmq.config import Settings
+
+T = TypeVar("T")
+
+
+def connected(url: str | None, dsn: str | None, work: Callable[[AsyncQueen], Awaitable[T]]) -> T:
+    """Do something with a connection; without an address, where QUEEN_URL or QUEEN_DSN say, or on this machine."""
+
+    async def run() -> T:
+        # A command comes and goes: what must go on (retention, ticks) is left to servers.
+        async with AsyncQueen(address(url, dsn), settings=Settings.load(upkeep=False)) as queen:
+            return await work(queen)
+
+    return asyncio.run(run())
+
+
+def address(url: str | None, dsn: str | None) -> str | None:
+    """What was given of the two."""
+    if url is not None and dsn is not None:
+        raise typer.BadParameter("--url and --dsn name two places: give one of them")
+    return url if url is not None else dsn

@@ -1,0 +1,147 @@
+"""queen dlq: dead letters."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.confirmation import confirm
+from queenmq.cli.connection import connected
+from queenmq.cli.options import Dsn, Json, Limit, Url, Yes, command_app, moment
+from queenmq.cli.printing import print_facts, print_json, print_table
+from queenmq.client.administration.messages import DeadLetter
+from queenmq.client.queen import AsyncQueen
+from queenmq.errors import MessageNotFound
+
+PAGE = 1_000
+ERROR_CHARACTERS = 60
+
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Dead letters, as queen dlq list calls them.")]
+Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Of this queue.")]
+Group = Annotated[str | None, typer.Option("--group", "-g", help="That this consumer group gave up.")]
+
+app = command_app()
+
+
+@app.callback()
+def main() -> None:
+    """List, show, redrive or purge dead letters."""
+
+
+@app.command("list")
+def list_letters(
+    queue: Queue = None,
+    group: Group = None,
+    limit: Limit = 100,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """List dead letters, newest first."""
+    page = connected(url, dsn, lambda queen: queen.dead_letters.list(queue=queue, group=group, limit=limit))
+    if json:
+        print_json(page)
+        return
+    print_table(
+        ("id", "queue", "partition", "group", "failed", "retries", "error"),
+        [
+            (
+                each.id,
+                each.queue,
+                each.partition,
+                each.group,
+                each.failed_at,
+                each.retry_count,
+                (each.error or "")[:ERROR_CHARACTERS],
+            )
+            for each in page.dead_letters
+        ],
+        "There are no dead letters.",
+    )
+    if page.total > len(page.dead_letters):
+        print(f"\n{len(page.dead_letters):,} of {page.total:,}")
+
+
+@app.command()
+def show(
+    id: Annotated[str, typer.Argument(help="The dead letter, as queen dlq list calls it.")],
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Show a dead letter with its payload and its error."""
+    letter = connected(url, dsn, lambda queen: _find(queen, id))
+    if json:
+        print_json(letter)
+    else:
+        shown = {name.replace("_", " "): getattr(letter, name) for name in letter.__struct_fields__ if name != "raw"}
+        print_facts({**shown, "payload": letter.json.decode()})
+
+
+@app.command()
+def redrive(
+    ids: Ids = None,
+    queue: Queue = None,
+    group: Group = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most to redrive, the oldest first.")] = 10_000,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Deliver dead letters again, each to the group that gave it up, in its old place."""
+    _check_named(ids, queue, group)
+    count = connected(
+        url, dsn, lambda queen: queen.dead_letters.redrive(ids=ids or None, queue=queue, group=group, limit=limit)
+    )
+    if json:
+        print_json({"redriven": count})
+    else:
+        print(f"Redrove {count:,} dead letters.")
+
+
+@app.command()
+def purge(
+    ids: Ids = None,
+    queue: Queue = None,
+    group: Group = None,
+    older_than: Annotated[
+        datetime | None, typer.Option(parser=moment, metavar="MOMENT", help="That failed before this moment.")
+    ] = None,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Delete dead letters for good."""
+    _check_named(ids, queue, group, older_than)
+    named = [*(ids or []), *(str(each) for each in (queue, group, older_than) if each is not None)]
+    confirm(f"Delete the dead letters of {', '.join(named)} for good?", yes=yes)
+    count = connected(
+        url,
+        dsn,
+        lambda queen: queen.dead_letters.purge(ids=ids or None, queue=queue, group=group, older_than=older_than),
+    )
+    if json:
+        print_json({"purged": count})
+    else:
+        print(f"Deleted {count:,} dead letters.")
+
+
+def _check_named(*names: object) -> None:
+    if not any(names):
+        raise typer.BadParameter("name dead letters, or --queue or --group: all of them at once may be too many")
+
+
+async def _find(queen: AsyncQueen, id: str) -> DeadLetter:
+    """Page by page: a dead letter has no address of its own."""
+    skip = 0
+    while page := (await queen.dead_letters.list(limit=PAGE, skip=skip)).dead_letters:
+        for letter in page:
+            if id in (letter.id, letter.message_id):
+                return letter
+        skip += len(page)
+    raise MessageNotFound(f'there is no dead letter "{id}"')

@@ -1,0 +1,42 @@
+"""queen groups: all groups on all queues."""
+
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.connection import connected
+from queenmq.cli.options import Dsn, Json, Url, command_app
+from queenmq.cli.printing import print_json, print_table
+
+app = command_app()
+
+
+@app.command("groups")
+def main(
+    queue: Annotated[str | None, typer.Argument(help="Only groups on this queue.")] = None,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """List consumer groups: leases, subscriptions, how they are doing."""
+    groups = [each for each in connected(url, dsn, lambda queen: queen.groups.list()) if queue in (None, each.queue)]
+    if json:
+        print_json(groups)
+        return
+    print_table(
+        ("group", "queue", "leases", "behind", "mode", "since", "state"),
+        [
+            (
+                each.name,
+                each.queue,
+                each.members,
+                each.lag_messages,
+                each.subscription_mode,
+                each.subscription_from,
+                each.state,
+            )
+            for each in groups
+        ],
+        "There are no groups.",
+    )

@@ -1,0 +1,164 @@
+"""queen push: messages from the command line, from a file or from a pipe."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+import typer
+from msgspec import Raw, Struct
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from queenmq.cli.connection import connected
+from queenmq.cli.options import Dsn, Json, Url, command_app
+from queenmq.cli.printing import console, print_json
+from queenmq.client.outgoing import Outgoing
+from queenmq.client.queen import AsyncQueen
+from queenmq.errors import InvalidPayload, QueenError
+from queenmq.model import DEFAULT_PARTITION
+
+CHUNK_BYTES = 1 << 20  # read at once, and so about the most that is pushed at once
+
+app = command_app()
+
+
+class Batch(Struct, frozen=True):
+    """Some messages, and how many bytes of the input were read with them."""
+
+    messages: list[Outgoing]
+    position: int
+
+
+class Report(Struct):
+    """What became of the input."""
+
+    queue: str
+    pushed: int = 0
+    duplicates: int = 0
+    buffered: int = 0
+    seconds: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """The report for people."""
+        rate = self.pushed / self.seconds if self.seconds else 0
+        told = f"{self.pushed:,} pushed to {self.queue} in {self.seconds:.1f} s, {rate:,.0f} per second"
+        told += f", {self.duplicates:,} of them duplicates" if self.duplicates else ""
+        return told + (f", {self.buffered:,} kept on the server's disk for now" if self.buffered else "")
+
+
+@app.command("push")
+def main(
+    queue: Annotated[str, typer.Argument(help="Where to; a queue begins to exist with its first message.")],
+    payloads: Annotated[list[str] | None, typer.Argument(help="Messages, each one JSON.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", exists=True, dir_okay=False, help="A file with one JSON per line.")
+    ] = None,
+    partition: Annotated[str, typer.Option("--partition", "-p", help="The partition.")] = DEFAULT_PARTITION,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The field of a message that names its partition instead.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Messages per request.")] = 1_000,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Push messages: arguments, or JSON lines of a file or a pipe.
+
+    Requests go out one after the other, so the order of the input is the order in each partition. A request is stored
+    whole or not at all; when one is refused, what was pushed before it is told.
+    """
+    report = Report(queue)
+    with _input(payloads, file) as source, _progress(file) as progress:
+        batches = _batches(source, batch, partition, key)
+        try:
+            connected(url, dsn, lambda queen: _push(queen, report, batches, progress))
+        except (QueenError, KeyboardInterrupt):
+            print(f"pushed before it ended: {report.pushed:,}", file=sys.stderr)
+            raise
+    if json:
+        print_json(report)
+    else:
+        print(report.sentence)
+
+
+async def _push(queen: AsyncQueen, report: Report, batches: Iterator[Batch], progress: Progress | None) -> None:
+    """Send batch after batch; the next one is read while one is on its way."""
+    started = perf_counter()
+    upcoming = asyncio.create_task(asyncio.to_thread(next, batches, None))
+    while (batch := await upcoming) is not None:
+        upcoming = asyncio.create_task(asyncio.to_thread(next, batches, None))
+        answers = await queen.queue(report.queue).push_many(batch.messages)
+        report.pushed += len(answers)
+        report.duplicates += sum(answer.duplicate for answer in answers)
+        report.buffered += sum(answer.status == "buffered" for answer in answers)
+        report.seconds = perf_counter() - started
+        if progress is not None:
+            rate = report.pushed / report.seconds
+            progress.update(progress.task_ids[0], completed=batch.position, pushed=report.pushed, rate=rate)
+
+
+def _input(payloads: list[str] | None, file: Path | None) -> Any:
+    """Where lines come from, as a context manager: payloads are lines too."""
+    if payloads and file:
+        raise typer.BadParameter("give messages as arguments or --file, not both")
+    if payloads:
+        return nullcontext([payload.encode(errors="surrogateescape") for payload in payloads])
+    if file is not None:
+        return file.open("rb")
+    if sys.stdin.isatty():
+        raise typer.BadParameter("give messages as arguments, with --file, or pipe JSON lines into it")
+    return nullcontext(sys.stdin.buffer)
+
+
+def _batches(source: BinaryIO | list[bytes], size: int, partition: str, key: str | None) -> Iterator[Batch]:
+    """The messages of the input, some at a time; empty lines are none."""
+    number = 1
+    for lines, position in [(source, 0)] if isinstance(source, list) else _chunks(source):
+        for start in range(0, len(lines), size):
+            taken = lines[start : start + size]
+            messages = [_message(line, at, partition, key) for at, line in enumerate(taken, number) if line.strip()]
+            number += len(taken)
+            if messages:
+                yield Batch(messages, position)
+
+
+def _chunks(source: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
+    """Lines as they arrive, and how much was read: what a pipe has is taken, without waiting for more."""
+    rest, position = b"", 0
+    while chunk := source.read1(CHUNK_BYTES):  # type: ignore[attr-defined]  # both inputs are buffered readers
+        position += len(chunk)
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield lines, position
+    yield [rest], position
+
+
+def _message(line: bytes, number: int, partition: str, key: str | None) -> Outgoing:
+    """A line as a message, in the partition that it names."""
+    try:
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidPayload(f"line {number} is not JSON: {error}") from error
+    if key is not None:
+        named = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(named, str | int) or isinstance(named, bool):
+            raise InvalidPayload(f'line {number} has no text or whole number "{key}" to name its partition')
+        partition = str(named)
+    return Outgoing(Raw(line), partition=partition)
+
+
+def _progress(file: Path | None) -> Any:
+    """A bar on a terminal: of a file with what is left, of a pipe with what was done."""
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+        return nullcontext()
+    told = (TextColumn("{task.fields[pushed]:,} pushed"), TextColumn("{task.fields[rate]:,.0f}/s"))
+    bar = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn()) if file is not None else ()
+    progress = Progress(*bar, *told, console=screen, transient=True)
+    progress.add_task("", total=file.stat().st_size if file is not None else None, pushed=0, rate=0.0)
+    return progress

@@ -1,0 +1,48 @@
+"""queen tail: the newest messages, and those that follow."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from queenmq.cli.connection import connected
+from queenmq.cli.message import print_message
+from queenmq.cli.options import Dsn, Json, Url, command_app
+from queenmq.client.queen import AsyncQueen
+
+app = command_app()
+
+
+@app.command("tail")
+def main(
+    queue: Annotated[str, typer.Argument(help="The queue.")],
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many of the newest.")] = 10,
+    partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with those that follow, until Ctrl-C.")] = False,
+    json: Json = False,
+) -> None:
+    """Print the newest messages, and with -f those that follow.
+
+    No group, no lease; each partition comes in its order. A queue that does not exist yet can be followed, too.
+    """
+
+    async def read(queen: AsyncQueen) -> None:
+        source = queen.queue(queue) if partition is None else queen.queue(queue).partition(partition)
+        following = await source.tail().settle() if follow else None
+        seen = set()
+        newest = await queen.messages.list(queue=queue, partition=partition, limit=lines) if lines else None
+        for message in reversed(newest.messages if newest is not None else []):
+            seen.add((message.partition, message.offset))  # what came between the two looks is in both
+            print_message(message, json=json)
+        sys.stdout.flush()
+        if following is None:
+            return
+        async for record in following:
+            if (record.partition, record.offset) not in seen:
+                print_message(record, json=json)
+                sys.stdout.flush()
+
+    connected(url, dsn, read)

@@ -1,0 +1,156 @@
+"""queen top: rates, lag and leases, live."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Annotated
+
+import typer
+from msgspec import Struct
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from queenmq.cli.connection import connected
+from queenmq.cli.keyboard import on_key
+from queenmq.cli.options import Dsn, Json, Url, command_app
+from queenmq.cli.printing import WIDTH_OF_A_PIPE, console, print_json, seconds_text, show, table
+from queenmq.client.administration.groups import Group as ConsumerGroup
+from queenmq.client.administration.system import Overview
+from queenmq.client.diagnosis import GetLedger
+from queenmq.client.queen import AsyncQueen
+from queenmq.diagnosis import LedgerTotal
+
+FRAME_LINES = 5  # above the groups
+NUMBERS_CHARACTERS = 78  # to the right of their names
+NAME_CHARACTERS_MIN = 8
+
+app = command_app()
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A group on a queue; rates are messages per second since the last look."""
+
+    queue: str
+    group: str
+    pushed_rate: float
+    completed_rate: float
+    pending: int
+    leased: int
+    leases: int
+    dead_lettered: int
+    lag_seconds: float
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """How things stand at a moment, and what has changed since the one before."""
+
+    overview: Overview
+    lines: Sequence[Line]
+
+
+Output = Callable[[Snapshot], None]
+
+
+@app.command("top")
+def main(
+    interval: Annotated[float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")] = 2.0,
+    count: Annotated[int | None, typer.Option("--count", "-c", min=1, help="End after so many looks.")] = None,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Watch rates, lag and leases live; q quits.
+
+    The busiest groups come first. With --json, or into a pipe, every look is printed below the one before.
+    """
+    if json or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        output: Output = print_json if json else _print
+        connected(url, dsn, lambda queen: _watch(queen, output, interval, count, asyncio.Event()))
+        return
+    with Live(console=console(), screen=True, auto_refresh=False) as live:
+
+        def update(snapshot: Snapshot) -> None:
+            page = _page(snapshot, live.console.height - FRAME_LINES, live.console.width)
+            live.update(Group(Text("q quits", style="dim", justify="right"), page), refresh=True)
+
+        connected(url, dsn, lambda queen: _watch_until_q(queen, update, interval, count))
+
+
+def _print(snapshot: Snapshot) -> None:
+    show(_page(snapshot, len(snapshot.lines), WIDTH_OF_A_PIPE))
+
+
+async def _watch_until_q(queen: AsyncQueen, output: Output, interval: float, count: int | None) -> None:
+    left = asyncio.Event()
+    with on_key("q", left.set):
+        await _watch(queen, output, interval, count, left)
+
+
+async def _watch(queen: AsyncQueen, output: Output, interval: float, count: int | None, left: asyncio.Event) -> None:
+    """Look again and again."""
+    before: dict[tuple[str, str], LedgerTotal] = {}
+    looked_at, looks = monotonic(), 0
+    while not left.is_set() and looks != count:
+        overview = await queen.admin.overview()
+        ledger = {(each.queue, each.group): each for each in await queen.call(GetLedger())}
+        groups = {(each.queue, each.name): each for each in await queen.groups.list()}
+        seconds, looked_at = monotonic() - looked_at, monotonic()
+        lines = [_line(each, before.get(name, each), groups.get(name), seconds) for name, each in ledger.items()]
+        lines.sort(key=lambda line: (-line.pushed_rate - line.completed_rate, -line.pending, line.queue, line.group))
+        output(Snapshot(overview=overview, lines=lines))
+        sys.stdout.flush()
+        before, looks = ledger, looks + 1
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval if looks != count else 0):
+                await left.wait()
+
+
+def _line(now: LedgerTotal, before: LedgerTotal, group: ConsumerGroup | None, seconds: float) -> Line:
+    return Line(
+        queue=now.queue,
+        group=now.group,
+        pushed_rate=(now.pushed - before.pushed) / seconds,
+        completed_rate=(now.completed - before.completed) / seconds,
+        pending=now.pending,
+        leased=now.leased,
+        leases=group.members if group is not None else 0,
+        dead_lettered=now.dead_lettered,
+        lag_seconds=group.lag_seconds if group is not None else 0.0,
+    )
+
+
+def _page(snapshot: Snapshot, lines_max: int, width: int) -> RenderableType:
+    name_characters = max(NAME_CHARACTERS_MIN, (width - NUMBERS_CHARACTERS) // 2)
+    overview, held = snapshot.overview, snapshot.overview.messages
+    pushed = sum({line.queue: line.pushed_rate for line in snapshot.lines}.values())
+    completed = sum(line.completed_rate for line in snapshot.lines)
+    head = Text.assemble(
+        ("queen", "bold"),
+        f"  {overview.queues:,} queues  {overview.partitions:,} partitions  {overview.leases:,} leases  "
+        f"{held.pending:,} pending  {held.dead_letters:,} dead letters\n",
+        f"{pushed:,.0f} pushed/s  {completed:,.0f} completed/s",
+    )
+    rows = [
+        (
+            _cut(line.queue, name_characters),
+            _cut(line.group, name_characters),
+            line.pushed_rate,
+            line.completed_rate,
+            line.pending,
+            line.leased,
+            line.leases,
+            line.dead_lettered,
+            seconds_text(line.lag_seconds),
+        )
+        for line in snapshot.lines[: max(1, lines_max)]
+    ]
+    columns = ("queue", "group", "pushed/s", "completed/s", "pending", "leased", "leases", "dead", "oldest")
+    return Group(head, Text(), table(columns, rows, fold=False))
+
+
+def _cut(name: str, characters: int) -> str:
+    return name if len(name) <= characters else f"{name[: characters - 1]}…"

@@ -1,0 +1,44 @@
+"""queen verify: does everything add up."""
+
+from typing import Annotated
+
+import typer
+
+from queenmq.cli import Exit
+from queenmq.cli.connection import connected
+from queenmq.cli.options import Dsn, Json, Url, command_app
+from queenmq.cli.printing import print_json, print_table
+from queenmq.client.diagnosis import Verify
+
+COUNTS = ("pushed", "skipped", "completed", "dead_lettered", "expired", "leased", "pending", "balanced")
+
+app = command_app()
+
+
+@app.command("verify")
+def main(
+    queue: Annotated[str | None, typer.Argument(help="Only this queue.")] = None,
+    url: Url = None,
+    dsn: Dsn = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Check that everything pushed is accounted for.
+
+    Exit status 1 on any difference. For each group: pushed = skipped + completed + dead-lettered + expired + leased +
+    pending. It also runs all consistency checks, which read everything that is stored.
+    """
+    found = connected(url, dsn, lambda queen: queen.call(Verify(queue)))
+    if json:
+        print_json(found)
+    else:
+        columns = ("queue", "group", "partitions", *(name.replace("_", " ") for name in COUNTS))
+        lines = [(each.queue, each.group, each.partitions, *(getattr(each, name) for name in COUNTS))
+                 for each in found.ledger]  # fmt: skip
+        print_table(columns, lines, "No group has read anything yet.")
+        if found.findings:
+            print()
+            differences = [(each.check, each.queue, each.partition, each.detail) for each in found.findings]
+            print_table(("check", "queue", "partition", "difference"), differences, "")
+        print("\nEverything adds up." if found.consistent else f"\nDifferences: {len(found.findings)}.")
+    raise typer.Exit(Exit.OK if found.consistent else Exit.FAILED)

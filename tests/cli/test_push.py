@@ -1,0 +1,121 @@
+"""queen push and queen pop."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def payloads(outcome):
+    return [message["payload"] for message in outcome.json_lines]
+
+
+def test_arguments_are_pushed_and_popped_again(either, queue):
+    either("push", queue, '{"id": 1}', "2", '"drei"')
+    assert payloads(either("pop", queue, "--batch", "10", "--json")) == [{"id": 1}, 2, "drei"]
+    empty = either("pop", queue)
+    assert (empty.out, empty.err) == ("", f"Nothing to take. queen why {queue} tells why.\n")
+
+
+def test_lines_of_a_file_are_pushed_in_their_order(queen, queue, tmp_path):
+    file = tmp_path / "orders.jsonl"
+    file.write_text("".join(f'{{"n": {n}}}\n' for n in range(2_500)) + '\n{"n": 2500}')
+    told = queen("push", queue, "--file", str(file), "--batch", "1000", "--json").json
+    assert (told["pushed"], told["duplicates"], told["buffered"]) == (2_501, 0, 0)
+    taken = queen("pop", queue, "--batch", "10000", "--json")
+    assert [each["n"] for each in payloads(taken)] == list(range(2_501))
+    assert [each["offset"] for each in taken.json_lines] == list(range(2_501))
+
+
+def test_lines_of_a_pipe_are_pushed(queen, queue):
+    told = queen("push", queue, stdin=b"1\n\n[2]\n")
+    assert told.out.startswith(f"2 pushed to {queue} in ")
+    assert payloads(queen("pop", queue, "-n", "5", "--json")) == [1, [2]]
+
+
+def test_a_field_names_the_partition(queen, queue):
+    queen("push", queue, '{"who": "ann"}', '{"who": 7}', "--key", "who")
+    for partition in ("ann", "7"):
+        [message] = queen("pop", queue, "--partition", partition, "--json").json_lines
+        assert str(message["payload"]["who"]) == message["partition"] == partition
+    for bad in ('{"who": null}', "[]", '{"who": true}', "{}"):
+        assert "line 1 has no text or whole number" in queen("push", queue, bad, "--key", "who", status=1).err
+
+
+def test_a_partition_can_be_named(queen, queue):
+    queen("push", queue, "1", "--partition", "ann")
+    assert "ann 0  1" in queen("pop", queue).out
+
+
+def test_a_line_that_is_not_json_is_named_and_what_went_before_is_told(queen, queue):
+    said = queen("push", queue, "--batch", "2", stdin=b"1\n2\n3\n{oops\n", status=1).err
+    assert "line 4 is not JSON" in said
+    assert "pushed before it ended: 2" in said
+    assert payloads(queen("pop", queue, "-n", "9", "--json")) == [1, 2]
+    queen("push", "", "1", status=1)
+
+
+def test_what_is_kept_comes_back_when_its_lease_ends(queen, queue):
+    queen("push", queue, "1")
+    [message] = queen("pop", queue, "--keep", "--json").json_lines
+    [reason] = queen("why", queue, "--json").json
+    assert (reason["cause"], reason["lease_id"]) == ("leased", message["lease_id"])
+    assert queen("pop", queue).out == ""
+
+
+def test_a_pop_whose_lease_was_lost_while_it_printed_says_so(queen, queue, shop):
+    queen("push", queue, json.dumps("x" * 200_000))  # more than a pipe holds: nobody reads, so it waits
+    command = [sys.executable, "-c", "import sys; from queenmq.cli import main; sys.exit(main())", "pop", queue]
+    with subprocess.Popen([*command, "--url", shop[0].url], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while [each["cause"] for each in queen("why", queue, "--json").json] != ["leased"]:
+            assert process.poll() is None
+        queen("group", "seek", "__QUEUE_MODE__", queue, "--to", "beginning", "--yes")
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "1 of 1 messages were printed too late to be acknowledged" in said.decode()
+
+
+def test_groups_pop_independently(queen, queue):
+    queen("push", queue, "1")
+    for group in ("a", "b"):
+        assert len(queen("pop", queue, "--group", group).lines) == 1
+
+
+def test_a_pop_waits_as_long_as_it_is_told_and_not_longer(queen, queue):
+    assert queen("pop", queue, "--wait", "0.1").out == ""
+
+
+def test_what_a_terminal_would_obey_is_not_printed(queen, queue):
+    queen("push", queue, json.dumps("\x1b[2J\u009b")[:-1].replace("\\u009b", "\u009b") + '"')
+    said = queen("pop", queue).out
+    assert "\u009b" not in said
+    assert "\\x9b" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["push", "q", "1", "--file", __file__], "not both"),
+        (["push", "q", "1", "--dsn", "postgresql://x"], "two places"),
+        (["push", "q", "--file", "/nowhere"], "does not exist"),
+        (["push"], "Missing argument"),
+        (["pop", "q", "--batch", "0"], "greater than or equal to 1"),
+    ],
+)
+def test_what_makes_no_sense_is_not_understood(queen, arguments, sentence):
+    assert sentence in " ".join(queen(*arguments, status=2).err.replace("│", " ").split())
+
+
+def test_a_server_out_of_reach_has_a_status_of_its_own(queen, monkeypatch):
+    monkeypatch.setenv("QUEEN_RETRY_ATTEMPTS_MAX", "0")
+    said = queen("push", "q", "1", at=["--url", "http://127.0.0.1:1"], status=3).err
+    assert "queen push: no server answers at http://127.0.0.1:1" in said
+
+
+def test_the_environment_says_where_the_server_is(queen, queue, shop, monkeypatch):
+    monkeypatch.setenv("QUEEN_URL", shop[0].url)
+    queen("push", queue, "1", at=[])
+    monkeypatch.delenv("QUEEN_URL")
+    monkeypatch.setenv("QUEEN_DSN", shop[1])
+    assert len(queen("pop", queue, at=[]).lines) == 1
