@@ -1,0 +1,54 @@
+"""The columns of a message in Spark, and how a payload may look there."""
+
+from collections.abc import Sequence
+
+from queenmq.errors import InvalidArgument
+from queenmq.spark.options import nearest
+
+COLUMNS = {
+    "queue": "string",
+    "partition": "string",
+    "partition_id": "bigint",
+    "offset": "bigint",
+    "message_id": "string",
+    "transaction_id": "string",
+    "trace_id": "string",
+    "created_at": "timestamp",
+    "producer": "string",
+    "headers": "map<string,string>",
+    "payload": "string",
+}
+DEAD_LETTER_COLUMNS = {
+    "group": "string",
+    "error": "string",
+    "retry_count": "int",
+    "failed_at": "timestamp",
+}
+ERROR_COLUMN = "payload_error"  # why a payload did not fit the schema that was asked for
+ALL = (*COLUMNS, ERROR_COLUMN, *DEAD_LETTER_COLUMNS)
+
+PAYLOAD_TYPES = {"json": "string", "binary": "binary", "variant": "variant"}
+
+
+def table(payload_format: str, columns: Sequence[str] = (), *, dead_letters: bool = False) -> str:
+    """The schema of a read as DDL: all columns, or those that were asked for.
+
+    payload_format is json, binary, variant, or itself the DDL of the payload's fields.
+    """
+    found = dict(COLUMNS)
+    if payload_format in PAYLOAD_TYPES:
+        found["payload"] = PAYLOAD_TYPES[payload_format]
+    else:
+        found["payload"] = f"struct<{payload_format}>"
+        found[ERROR_COLUMN] = "string"
+    if dead_letters:
+        found |= DEAD_LETTER_COLUMNS
+    check(columns, found)
+    return ", ".join(f"`{name}` {found[name]}" for name in columns or found)
+
+
+def check(names: Sequence[str], known: Sequence[str] | dict[str, str]) -> None:
+    """Refuse a column that does not exist, with the name that was probably meant."""
+    for name in names:
+        if name not in known:
+            raise InvalidArgument(f'there is no column "{name}"{nearest(name, known)}; columns: {", ".join(known)}')

@@ -1,0 +1,76 @@
+"""Payloads as Spark wants them: JSON text, bytes, VARIANT, or values of a schema."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+from pyspark.sql.types import StructType, VariantType, VariantVal
+
+from queenmq.errors import InvalidPayload
+from queenmq.spark.connection import explained
+
+_HEAD, _BETWEEN, _TAIL = b'{"payload":', b'}\n{"payload":', b"}\n"
+
+Pieces = Sequence[Any]  # JSON texts: msgspec.Raw or bytes
+
+
+class Payloads:
+    """Turns JSON texts into the payload column of a schema, and says which ones do not fit."""
+
+    def __init__(self, schema: StructType, arrow: pa.Schema, *, failfast: bool) -> None:
+        self._variant = "payload" in arrow.names and isinstance(schema["payload"].dataType, VariantType)
+        self._type = arrow.field("payload").type if "payload" in arrow.names else pa.string()
+        self._failfast = failfast
+
+    def array(self, pieces: Pieces) -> tuple[pa.Array, pa.Array]:
+        """The payloads, and for each of them what is wrong with it (null: nothing)."""
+        if self._type in (pa.string(), pa.binary()):
+            return self._texts(pieces), pa.nulls(len(pieces), pa.string())
+        if self._variant:
+            return self._variants(pieces), pa.nulls(len(pieces), pa.string())
+        try:
+            return self._typed(pieces), pa.nulls(len(pieces), pa.string())
+        except pa.ArrowInvalid:
+            return self._one_by_one(pieces)
+
+    def _texts(self, pieces: Pieces) -> pa.Array:
+        ends = np.zeros(len(pieces) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, pieces), np.int32, len(pieces)), out=ends[1:])
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))]
+        return pa.Array.from_buffers(self._type, len(pieces), buffers)
+
+    def _variants(self, pieces: Pieces) -> pa.Array:
+        values = [VariantVal.parseJson(str(piece, "utf-8")) for piece in pieces]
+        return pa.array([{"value": each.value, "metadata": each.metadata} for each in values], self._type)
+
+    def _typed(self, pieces: Pieces) -> pa.Array:
+        """All of them in one go; raises when one does not fit."""
+        if not pieces:
+            return pa.nulls(0, self._type)
+        text = b"".join((_HEAD, _BETWEEN.join(pieces), _TAIL))
+        table = pyarrow.json.read_json(
+            pa.BufferReader(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=pa.schema([("payload", self._type)]),
+                newlines_in_values=True,
+                unexpected_field_behavior="ignore",
+            ),
+        )
+        return table["payload"].combine_chunks()
+
+    def _one_by_one(self, pieces: Pieces) -> tuple[pa.Array, pa.Array]:
+        found: list[pa.Array] = []
+        errors: list[str | None] = []
+        for piece in pieces:
+            try:
+                found.append(self._typed([piece]))
+                errors.append(None)
+            except pa.ArrowInvalid as error:
+                if self._failfast:
+                    raise explained(InvalidPayload(f"a payload does not fit the schema: {error}")) from None
+                found.append(pa.nulls(1, self._type))
+                errors.append(str(error))
+        return pa.concat_arrays(found), pa.array(errors, pa.string())

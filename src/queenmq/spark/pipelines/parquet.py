@@ -1,0 +1,104 @@
+"""From sorted messages to Parquet files whose bytes depend on nothing but the messages.
+
+Runs in Spark's tasks: rows come sorted by day and number of file, a file begins where these change.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from queenmq.spark.pipelines.manifest import File
+from queenmq.spark.pipelines.store import Store
+
+GROUP_ROWS = 65_536  # always so many, however the rows arrive
+KEYS = ["day", "file"]
+WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+
+
+class Writer:
+    """Writes one file, in row groups of one size."""
+
+    def __init__(self, store: Store, path: str, schema: pa.Schema) -> None:
+        self._store, self._path = store, path
+        self._stack = ExitStack()
+        stream = self._stack.enter_context(store.create(path))
+        self._parquet = pq.ParquetWriter(stream, schema, compression="zstd")
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._written = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append rows."""
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        if self._rows - self._written >= GROUP_ROWS:
+            self._flush(full=True)
+
+    def close(self) -> File:
+        """Finish the file, which is then there."""
+        self._flush(full=False)
+        self._parquet.close()
+        self._stack.close()
+        return File(self._path, self._rows, self._store.size(self._path) or 0)
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave nothing behind."""
+        self._stack.__exit__(type(error), error, None)
+
+    def _flush(self, *, full: bool) -> None:
+        table = pa.Table.from_batches(self._waiting).combine_chunks() if self._waiting else None
+        while table is not None and table.num_rows >= (GROUP_ROWS if full else 1):
+            self._parquet.write_table(table.slice(0, GROUP_ROWS), row_group_size=GROUP_ROWS)
+            self._written += min(GROUP_ROWS, table.num_rows)
+            table = table.slice(GROUP_ROWS)
+        self._waiting = [] if table is None else table.to_batches()
+
+
+def write_files(batches: Iterator[pa.RecordBatch], location: str, queue: str, step: str) -> Iterator[pa.RecordBatch]:
+    """Write sorted rows, a file for each day and number; answers what was written."""
+    store = Store(location)
+    files: list[File] = []
+    writer: Writer | None = None
+    current: tuple[str, int] | None = None
+    try:
+        for batch in batches:
+            for key, rows in _runs(batch):
+                if key != current:
+                    files += [writer.close()] if writer else []
+                    writer, current = None, key
+                    path = f"queue={quote(queue, safe='')}/day={key[0]}/{step}-{key[1]:04}.parquet"
+                    writer = Writer(store, path, rows.schema)
+                assert writer is not None
+                writer.add(rows)
+        files += [writer.close()] if writer else []
+    except BaseException as error:
+        if writer is not None:
+            writer.abandon(error)
+        raise
+    if files:
+        columns = [[file.path for file in files], [file.rows for file in files], [file.bytes for file in files]]
+        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=WRITTEN)
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """The rows of a batch, cut where their file changes, without the columns that say so."""
+    days, files = (batch.column(name) for name in KEYS)
+    changes = np.diff(days.dictionary_encode().indices.to_numpy()) | np.diff(files.to_numpy())
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
+    rows = pa.RecordBatch.from_arrays(
+        [_in_utc(batch.column(name)) for name in batch.schema.names if name not in KEYS],
+        names=[name for name in batch.schema.names if name not in KEYS],
+    )
+    for start, end in pairwise(cuts):
+        if end > start:
+            yield (days[start].as_py(), files[start].as_py()), rows.slice(start, end - start)
+
+
+def _in_utc(column: pa.Array) -> pa.Array:
+    """Spark labels times with the zone of its session, which says nothing about the messages."""
+    return column.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column

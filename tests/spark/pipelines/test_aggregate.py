@@ -1,0 +1,143 @@
+"""An aggregation pushes every window once, and late messages where they belong."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from queenmq.config import Settings
+from queenmq.engine import Engine
+from queenmq.errors import InvalidArgument, QueueNotFound
+from queenmq.model import Outgoing
+from queenmq.spark.pipelines.aggregate import aggregate
+from queenmq.spark.pipelines.aggregation import load_aggregation
+from tests.fixtures.clusters import run_apart
+
+SPEC = """
+from = "orders"
+to = "totals"
+payload = "customer string, total double, at timestamp"
+event_time = "at"
+watermark = "10 minutes"
+late = "late-orders"
+by = ["customer"]
+partition_by = "customer"
+
+[window]
+size = "1 minute"
+
+[values]
+orders = "count(*)"
+revenue = "sum(total)"
+"""
+
+
+def spec(tmp_path, text=SPEC):
+    path = tmp_path / "totals.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def order(customer, total, minutes_ago):
+    moment = datetime.now(UTC).replace(second=30, microsecond=0) - timedelta(minutes=minutes_ago)
+    return {"customer": customer, "total": total, "at": moment.isoformat()}
+
+
+@pytest.fixture
+def shop(database, job):
+    """Push orders, aggregate them, and look at a queue; Spark starts queries in the thread that has its session."""
+    return Shop(database, job)
+
+
+class Shop:
+    def __init__(self, dsn, job):
+        self._dsn, self._job = dsn, job
+
+    def push(self, *payloads):
+        async def work():
+            async with Engine(self._dsn, Settings.load({}, upkeep="false")) as engine:
+                await engine.push([Outgoing("orders", json.dumps(each).encode(), "p") for each in payloads])
+
+        run_apart(work())
+
+    def aggregate(self, file, checkpoint="unused", **options):
+        with self._job("aggregate", **options) as opened:
+            return aggregate(opened, file=file, checkpoint=str(checkpoint))
+
+    def ask(self, query, *arguments):
+        with self._job("look", dry_run=True) as opened:
+            return opened.connection.rows(query, *arguments)
+
+    def queue(self, name):
+        query = 'select partition, payload from queen.messages where queue = $1 order by partition, "offset"'
+        return [(row["partition"], json.loads(row["payload"])) for row in self.ask(query, name)]
+
+
+def test_windows_are_pushed_once_and_late_messages_elsewhere(shop, tmp_path):
+    file, checkpoint = spec(tmp_path), tmp_path / "checkpoint"
+    shop.push(order("ann", 1, 9), order("ann", 2, 9), order("bob", 5, 9), order("ann", 7, 60), "nothing of the kind")
+    report = shop.aggregate(file, checkpoint)
+    assert report.tables["queries"].rows == [("totals", 5), ("late-orders", 5)]
+    late = shop.queue("late-orders")
+    assert [value for _, value in late] == [late[0][1], "nothing of the kind"]
+    assert late[0][1]["total"] == 7
+    assert shop.queue("totals") == []
+    shop.push(order("ann", 0, -20))  # time goes on: the first windows are final
+    assert shop.aggregate(file, checkpoint).rows == 1
+    shop.aggregate(file, checkpoint)
+    found = shop.queue("totals")
+    assert [(who, value["customer"], value["orders"], value["revenue"]) for who, value in found] == [
+        ("ann", "ann", 2, 3.0),
+        ("bob", "bob", 1, 5.0),
+    ]
+    assert all(value["window_start"] < value["window_end"] for _, value in found)
+    assert [row["messages"] for row in shop.ask("select messages from queen.lag order by group_name")] == [0, 0]
+
+
+def test_windows_may_slide_and_sessions_end_after_a_gap(shop, tmp_path):
+    shop.push(order("ann", 1, 9), order("ann", 2, 8), order("ann", 4, -20))
+    plain = SPEC.replace('late = "late-orders"', 'group = "mine"').replace('partition_by = "customer"', "")
+    sliding = plain.replace('size = "1 minute"', 'size = "2 minutes"\nslide = "1 minute"')
+    shop.aggregate(spec(tmp_path, sliding), tmp_path / "sliding")
+    assert sorted((value["orders"], value["revenue"]) for _, value in shop.queue("totals")) == [
+        (1, 1.0),
+        (1, 2.0),
+        (2, 3.0),
+    ]
+    assert {who for who, _ in shop.queue("totals")} == {"Default"}
+    assert [row["name"] for row in shop.ask("select name from queen.queue_groups")] == ["mine"]
+    sessions = (
+        plain.replace('size = "1 minute"', 'gap = "5 minutes"').replace("totals", "visits").replace("mine", "its")
+    )
+    shop.aggregate(spec(tmp_path, sessions), tmp_path / "sessions")
+    assert [(value["orders"], value["revenue"]) for _, value in shop.queue("visits")] == [(2, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ('from = "orders"', "", "from"),
+        ("[window]", "[windows]", "windows"),
+        ('size = "1 minute"', "", "size"),
+        ('size = "1 minute"', 'gap = "1 minute"\nslide = "1 minute"', "slide"),
+        ('partition_by = "customer"', 'partition_by = "total"', "partition_by"),
+        ('by = ["customer"]', 'by = ["customer", "orders"]', "twice"),
+        ("[window]", 'emit = "sometimes"\n[window]', "emit"),
+        ("orders = ", "window_end = ", "twice"),
+        ('to = "totals"', "to = ", "no aggregation"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(tmp_path, before, after, sentence):
+    with pytest.raises(InvalidArgument, match=sentence):
+        load_aggregation(spec(tmp_path, SPEC.replace(before, after)))
+
+
+def test_what_spark_does_not_understand_is_refused(shop, tmp_path):
+    with pytest.raises(QueueNotFound):
+        shop.aggregate(spec(tmp_path))
+    shop.push(1)
+    for before, after in (("sum(total)", "sum(totals)"), ("10 minutes", "ten minutes"), ("total double", "total dbl")):
+        with pytest.raises(InvalidArgument, match="does not fit Spark"):
+            shop.aggregate(spec(tmp_path, SPEC.replace(before, after)))
+    assert shop.aggregate(spec(tmp_path), dry_run=True).facts["dry_run"]
+    assert shop.ask("select 1 from queen.queues where name = 'totals'") == []

