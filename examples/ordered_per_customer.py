@@ -9,12 +9,10 @@ A customer is a partition. Three workers take whatever customer is free; nobody 
 """
 
 import asyncio
-import json
 
+from queenmq import AsyncQueen, Outgoing
 from queenmq.config import Settings
-from queenmq.engine import Engine
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.model import Ack, Outgoing, PopRequest
 
 ORDERS = [
     ("ann", "tea"),
@@ -27,21 +25,21 @@ ORDERS = [
 ]
 
 
-async def work(engine: Engine, handled: dict[str, list[str]]) -> None:
+async def work(queen: AsyncQueen, handled: dict[str, list[str]]) -> None:
     """Take one order at a time, of any customer, while there are some."""
-    while (popped := await engine.pop(PopRequest(queue="orders"))).messages:
-        for message in popped.messages:
-            handled.setdefault(message.lease.partition, []).append(json.loads(bytes(message.payload)))
-        await engine.ack([Ack.of(message) for message in popped.messages])
+    while messages := await queen.queue("orders").pop():
+        for message in messages:
+            handled.setdefault(message.partition, []).append(message.payload)
+            await queen.ack(message)
 
 
 async def main(dsn: str) -> None:
     """Push the orders, let three workers handle them, and show who got what in which order."""
-    async with Engine(dsn) as engine:
-        await engine.admin.delete_queue("orders")  # of an earlier run
-        await engine.push([Outgoing("orders", json.dumps(item).encode(), customer) for customer, item in ORDERS])
+    async with AsyncQueen(dsn) as queen:
+        await queen.admin.delete("orders")  # of an earlier run
+        await queen.queue("orders").push_many([Outgoing(item, partition=customer) for customer, item in ORDERS])
         handled: dict[str, list[str]] = {}
-        await asyncio.gather(*(work(engine, handled) for _ in range(3)))
+        await asyncio.gather(*(work(queen, handled) for _ in range(3)))
         for customer, items in sorted(handled.items()):
             print(f"{customer}: {', '.join(items)}")
 

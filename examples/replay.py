@@ -9,35 +9,33 @@ from offset 1: 2 3 4
 
 import asyncio
 
+from queenmq import Queen
 from queenmq.config import Settings
-from queenmq.engine import Engine
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.model import Outgoing, PopRequest
-
-READ = PopRequest(queue="events", group="report", batch=100, auto_ack=True)
 
 
-async def read(engine: Engine) -> str:
+def read(queen: Queen) -> str:
     """Everything the group has not read yet."""
-    popped = await engine.pop(READ)
-    return " ".join(bytes(message.payload).decode() for message in popped.messages)
+    messages = queen.queue("events").group("report").batch(100).auto_ack().pop()
+    return " ".join(str(message.payload) for message in messages)
 
 
-async def main(dsn: str) -> None:
+def main(dsn: str) -> None:
     """Read, go back, read again."""
-    async with Engine(dsn) as engine:
-        await engine.admin.delete_queue("events")  # of an earlier run
-        await engine.push([Outgoing("events", b"1"), Outgoing("events", b"2")])
-        third, _ = await engine.push([Outgoing("events", b"3"), Outgoing("events", b"4")])
-        print("first time:", await read(engine))
-        await engine.admin.seek_group("report", "events", to="beginning")
-        print("from the beginning:", await read(engine))
-        await engine.admin.seek_group("report", "events", timestamp=third.created_at)
-        print("since the third was pushed:", await read(engine))
-        await engine.admin.seek_group("report", "events", offset=1)
-        print("from offset 1:", await read(engine))
+    with Queen(dsn) as queen:
+        queen.admin.delete("events")  # of an earlier run
+        queen.queue("events").push_many([1, 2])
+        queen.queue("events").push_many([3, 4])
+        print("first time:", read(queen))
+        queen.groups.seek("report", "events", to="beginning")
+        print("from the beginning:", read(queen))
+        _, _, third, _ = queen.queue("events").read()
+        queen.groups.seek("report", "events", timestamp=third.created_at)
+        print("since the third was pushed:", read(queen))
+        queen.groups.seek("report", "events", partition="Default", offset=1)
+        print("from offset 1:", read(queen))
 
 
 if __name__ == "__main__":
     with EmbeddedPostgres(Settings.load().data_dir) as postgres:
-        asyncio.run(main(asyncio.run(postgres.create_database("examples"))))
+        main(asyncio.run(postgres.create_database("examples")))

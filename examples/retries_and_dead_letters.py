@@ -11,43 +11,42 @@ made cake
 """
 
 import asyncio
-import json
 
+from queenmq import Message, Queen
 from queenmq.config import Settings
-from queenmq.engine import Engine
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.model import Ack, Message, Outgoing, PopRequest
 
 
-def make(message: Message, *, oven: bool) -> Ack:
+def make(message: Message, *, oven: bool) -> None:
     """Make what was ordered; what goes wrong is said in the acknowledgement."""
-    item = json.loads(bytes(message.payload))
-    if item == "cake" and not oven:
-        print(f"failed {item} (delivery {message.retry_count + 1}): the oven is cold")
-        return Ack.of(message, "failed", "the oven is cold")
-    print(f"made {item}")
-    return Ack.of(message)
+    if message.payload == "cake" and not oven:
+        print(f"failed cake (delivery {message.retry_count + 1}): the oven is cold")
+        message.ack("failed", "the oven is cold")
+    else:
+        print(f"made {message.payload}")
+        message.ack()
 
 
-async def drain(engine: Engine, *, oven: bool) -> None:
+def drain(queen: Queen, *, oven: bool) -> None:
     """Make everything that is ordered."""
-    while (popped := await engine.pop(PopRequest(queue="kitchen", batch=10))).messages:
-        await engine.ack([make(message, oven=oven) for message in popped.messages])
+    while messages := queen.queue("kitchen").batch(10).pop():
+        for message in messages:
+            make(message, oven=oven)
 
 
-async def main(dsn: str) -> None:
+def main(dsn: str) -> None:
     """Fail until the queue gives up, look at the dead letter, light the oven, and have it delivered again."""
-    async with Engine(dsn) as engine:
-        await engine.admin.delete_queue("kitchen")  # of an earlier run
-        await engine.admin.configure_queue("kitchen", retry_limit=2, retry_delay_ms=0)
-        await engine.push([Outgoing("kitchen", json.dumps(item).encode()) for item in ("tea", "cake", "salad")])
-        await drain(engine, oven=False)
-        for letter in await engine.admin.list_dead_letters("kitchen"):
-            print(f"dead letter: {letter.payload.decode()}, because {letter.error}")
-        await engine.admin.redrive_dead_letters(queue="kitchen")
-        await drain(engine, oven=True)
+    with Queen(dsn) as queen:
+        queen.admin.delete("kitchen")  # of an earlier run
+        queen.admin.configure("kitchen", retry_limit=2, retry_delay_ms=0)
+        queen.queue("kitchen").push_many(["tea", "cake", "salad"])
+        drain(queen, oven=False)
+        for letter in queen.dead_letters.list(queue="kitchen").dead_letters:
+            print(f"dead letter: {letter.json.decode()}, because {letter.error}")
+        queen.dead_letters.redrive(queue="kitchen")
+        drain(queen, oven=True)
 
 
 if __name__ == "__main__":
     with EmbeddedPostgres(Settings.load().data_dir) as postgres:
-        asyncio.run(main(asyncio.run(postgres.create_database("examples"))))
+        main(asyncio.run(postgres.create_database("examples")))

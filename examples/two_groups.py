@@ -9,43 +9,39 @@ audit starts now and has read: milk
 """
 
 import asyncio
-import json
 from datetime import UTC, datetime
 
+from queenmq import Queen, Queue
 from queenmq.config import Settings
-from queenmq.engine import Engine
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.model import Ack, Outgoing, PopRequest
 
 
-async def push(engine: Engine, *items: str) -> None:
-    """Append items to the stream."""
-    await engine.push([Outgoing("stream", json.dumps(item).encode()) for item in items])
-
-
-async def read(engine: Engine, request: PopRequest) -> str:
+def read(source: Queue) -> str:
     """Read what is there, and say so."""
-    popped = await engine.pop(request)
-    await engine.ack([Ack.of(message) for message in popped.messages])
-    return ", ".join(json.loads(bytes(message.payload)) for message in popped.messages)
+    messages = source.pop()
+    for message in messages:
+        message.ack()
+    return ", ".join(message.payload for message in messages)
 
 
-async def main(dsn: str) -> None:
+def main(dsn: str) -> None:
     """Show that groups do not know of each other."""
-    async with Engine(dsn) as engine:
-        await engine.admin.delete_queue("stream")  # of an earlier run
-        await push(engine, "tea", "cake", "jam")
-        print("billing has read:", await read(engine, PopRequest(queue="stream", group="billing", batch=10)))
-        print("shipping has read:", await read(engine, PopRequest(queue="stream", group="shipping", batch=1)))
-        for line in await engine.admin.ledger("stream"):
-            print(f"{line.group_name}: {line.pending} to go")
+    with Queen(dsn) as queen:
+        queen.admin.delete("stream")  # of an earlier run
+        stream = queen.queue("stream")
+        stream.push_many(["tea", "cake", "jam"])
+        print("billing has read:", read(stream.group("billing").batch(10)))
+        print("shipping has read:", read(stream.group("shipping").batch(1)))
+        for group in queen.groups.list():
+            if group.queue == "stream":
+                print(f"{group.name}: {group.lag_messages} to go")
 
-        audit = PopRequest(queue="stream", group="audit", batch=10, subscription_from=datetime.now(UTC))
-        await read(engine, audit)  # the first pop records where a group starts
-        await push(engine, "milk")
-        print("audit starts now and has read:", await read(engine, audit))
+        audit = stream.group("audit").subscription_from(datetime.now(UTC)).batch(10)
+        read(audit)  # the first pop records where a group starts
+        stream.push("milk")
+        print("audit starts now and has read:", read(audit))
 
 
 if __name__ == "__main__":
     with EmbeddedPostgres(Settings.load().data_dir) as postgres:
-        asyncio.run(main(asyncio.run(postgres.create_database("examples"))))
+        main(asyncio.run(postgres.create_database("examples")))

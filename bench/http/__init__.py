@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import jwt
 
 from bench.harness import Bench, Line, latencies, percentile, rate
 from bench.push import push_with_ids
@@ -29,10 +32,10 @@ PARTITIONS = 10_000
 class Served:
     """A server, and load on it."""
 
-    def __init__(self, dsn: str, seconds: float) -> None:
+    def __init__(self, dsn: str, seconds: float, **settings: str) -> None:
         self.dsn = dsn
         self.seconds = seconds
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_")} | settings
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from queenmq.cli import main; main()", "serve", "--port", "0", "--dsn", dsn],
             env=environment,
@@ -67,8 +70,10 @@ class Served:
         out, _ = await process.communicate()
         return json.loads(out)  # type: ignore[no-any-return]
 
-    async def start(self, case: str, queue: str = "q", connections: int = 1, **options: Any) -> Any:
-        where = {"host": self.host, "port": self.port, "queue": queue}
+    async def start(
+        self, case: str, queue: str = "q", connections: int = 1, token: str | None = None, **options: Any
+    ) -> Any:
+        where = {"host": self.host, "port": self.port, "queue": queue, "token": token}
         load = where | {"connections": connections, "seconds": self.seconds}
         return await asyncio.create_subprocess_exec(
             sys.executable,
@@ -117,6 +122,8 @@ async def run(bench: Bench) -> None:
         )
         await _park(bench, served, connection)
         await connection.close()
+        await _across(bench, served)
+        await _tokens(bench, served)
     await _pop(bench)
 
 
@@ -197,6 +204,43 @@ async def _wake(bench: Bench, served: Served, commit_ms: float) -> None:
             f"p50 {woken['p50']:.2f} ms, p99 {woken['p99']:.2f} ms",
             woken["p50"] < 2 * commit_ms + 3 and woken["p99"] < 50,
             f"commit {commit_ms:.2f} ms",
+        )
+    )
+
+
+async def _across(bench: Bench, served: Served) -> None:
+    other = Served(served.dsn, bench.seconds)
+    try:
+        count = 200 if bench.quick else 1_000
+        woken = await other.load("wake", queue="across", count=count, per_second=20, push_port=served.port)
+    finally:
+        other.stop()
+    bench.report(
+        Line(
+            "HTTP: push to one server, long poll at another, 20/s",
+            "p99 under 30 ms",
+            f"p50 {woken['p50']:.2f} ms, p99 {woken['p99']:.2f} ms",
+            woken["p99"] < 30,
+        )
+    )
+
+
+async def _tokens(bench: Bench, served: Served) -> None:
+    secret = secrets.token_hex(32)
+    asking = Served(served.dsn, bench.seconds, QUEEN_AUTH_SECRET=secret)
+    token = jwt.encode({"sub": "bench", "roles": ["admin"], "exp": int(time.time()) + 3_600}, secret, algorithm="HS256")
+    try:
+        without = await served.load("push", queue="open", batch=1, partitions=100, connections=64)
+        with_token = await asking.load("push", queue="closed", batch=1, partitions=100, connections=64, token=token)
+    finally:
+        asking.stop()
+    bench.report(
+        Line(
+            "HTTP: push batch 1 with a token, against without",
+            "",
+            f"{with_token['rate'] / without['rate']:.0%}",
+            None,
+            f"with {with_token['rate']:,.0f}/s, without {without['rate']:,.0f}/s",
         )
     )
 

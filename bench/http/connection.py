@@ -7,14 +7,15 @@ from typing import Any
 class Connection(asyncio.Protocol):
     """One request at a time; answers status and body."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str | None = None) -> None:
+        self._head = "host: queen\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
         self._received = bytearray()
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self._transport: Any = None
 
     @classmethod
-    async def open(cls, host: str, port: int) -> "Connection":
-        _, connection = await asyncio.get_running_loop().create_connection(cls, host, port)
+    async def open(cls, host: str, port: int, token: str | None = None) -> "Connection":
+        _, connection = await asyncio.get_running_loop().create_connection(lambda: cls(token), host, port)
         return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -41,10 +42,10 @@ class Connection(asyncio.Protocol):
             answer.set_result((int(head[9:12]), body))
 
     def get(self, path: str) -> asyncio.Future[tuple[int, bytes]]:
-        return self._send(f"GET {path} HTTP/1.1\r\nhost: queen\r\n\r\n".encode())
+        return self._send(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
 
     def post(self, path: str, body: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        head = f"POST {path} HTTP/1.1\r\nhost: queen\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST {path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
         return self._send(head.encode() + body)
 
     def _send(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:

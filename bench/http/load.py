@@ -39,17 +39,23 @@ _results = msgspec.json.Decoder(list[dict[str, Any]])
 class Load:
     """One measurement: `connections` loops of one kind of work for some seconds."""
 
-    def __init__(self, host: str, port: int, queue: str, connections: int = 1, seconds: float = 3.0) -> None:
+    def __init__(
+        self, host: str, port: int, queue: str, connections: int = 1, seconds: float = 3.0, token: str | None = None
+    ) -> None:
         self.host = host
         self.port = port
         self.queue = queue
+        self.token = token
         self.connections = connections
         self.seconds = seconds
         self.messages = 0
         self.taken: list[float] = []  # milliseconds a request
 
+    async def open(self) -> Connection:
+        return await Connection.open(self.host, self.port, self.token)
+
     async def run(self, work: Callable[[Connection], Awaitable[int]], *, until_empty: bool = False) -> dict[str, Any]:
-        opened = [await Connection.open(self.host, self.port) for _ in range(self.connections)]
+        opened = [await self.open() for _ in range(self.connections)]
         cpu = time.process_time()
         start = time.perf_counter()
         await asyncio.gather(*(self._loop(each, work, start, until_empty) for each in opened))
@@ -124,7 +130,7 @@ def drain(load: Load, batch: int, group: str, partitions: int = 1) -> Callable[[
 
 async def pop(load: Load, group: str, count: int, push_first: bool) -> dict[str, Any]:  # noqa: FBT001
     """Milliseconds of pops of one message that stay leased; if asked, each after a push of one."""
-    connection = await Connection.open(load.host, load.port)
+    connection = await load.open()
     path = f"{API}/pop/queue/{load.queue}?consumerGroup={group}"
     taken = []
     for number in range(count):
@@ -137,9 +143,10 @@ async def pop(load: Load, group: str, count: int, push_first: bool) -> dict[str,
     return {"p50": percentile(taken, 50), "p99": percentile(taken, 99)}
 
 
-async def wake(load: Load, count: int, per_second: float) -> dict[str, Any]:
-    """Milliseconds from the beginning of a push to the end of the long poll that brings it."""
-    pushing, polling = [await Connection.open(load.host, load.port) for _ in range(2)]
+async def wake(load: Load, count: int, per_second: float, push_port: int | None = None) -> dict[str, Any]:
+    """Milliseconds from the beginning of a push, perhaps to another server, to the end of the poll that brings it."""
+    polling = await load.open()
+    pushing = await Connection.open(load.host, push_port or load.port, load.token)
     path = f"{API}/pop/queue/{load.queue}?wait=true&timeout=30000&autoAck=true&consumerGroup=wake"
     taken = []
     for number in range(count):
@@ -157,14 +164,14 @@ async def wake(load: Load, count: int, per_second: float) -> dict[str, Any]:
 
 async def park(load: Load, count: int) -> dict[str, Any]:
     """Park polls, tell, wait for a line, push one message, and count who was served."""
-    opened = [await Connection.open(load.host, load.port) for _ in range(count)]
+    opened = [await load.open() for _ in range(count)]
     polls = [
         each.get(f"{API}/pop/queue/{load.queue}?wait=true&timeout=120000&autoAck=true&consumerGroup=park")
         for each in opened
     ]
     print("parked", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    pushing = await Connection.open(load.host, load.port)
+    pushing = await load.open()
     await pushing.post(f"{API}/push", b'{"items":[{"queue":"%b","payload":1}]}' % load.queue.encode())
     await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.sleep(1)
