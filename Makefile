@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench schema-dump lock clean
+.PHONY: help run test check format bench demo schema-dump sync-client lock clean
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,7 @@ run: $(STAMP) ## the server on a private PostgreSQL of its own (ARGS='--port 700
 	$(BIN)/queen serve $(ARGS)
 
 test: $(STAMP) ## all tests, on every PostgreSQL at hand (ARGS='-k lease -x' to pick)
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .
@@ -37,8 +37,14 @@ format: $(STAMP) ## rewrite the files the way check wants them
 bench: $(STAMP) ## measure (ARGS are passed on)
 	$(BIN)/python -m bench $(ARGS)
 
+demo: $(STAMP) ## a shop's orders on a PostgreSQL of its own, and what the pipelines make of them
+	$(BIN)/python -m examples.pipelines.demo $(ARGS)
+
 schema-dump: $(STAMP) ## refresh tests/migrations/schema.sql after a migration
 	$(BIN)/python -m pytest -q tests/migrations/test_schema_dump.py --refresh-schema-dump
+
+sync-client: $(STAMP) ## write src/queenmq/client/sync again, from the files beside it
+	$(BIN)/python -m tools.sync_client
 
 lock: .uv/bin/uv ## choose the newest versions the ranges allow and pin them with hashes
 	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url \

@@ -56,6 +56,9 @@ def test_the_version_is_the_same_everywhere():
     assert f'\nversion = "{queenmq.__version__}"\n' in FILES["pyproject.toml"]
 
 
-@pytest.mark.parametrize("target", ["run", "test", "check", "bench", "lock", "clean", "schema-dump"])
+TARGETS = ["run", "test", "check", "bench", "demo", "lock", "clean", "schema-dump", "sync-client"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_make_explains_every_target(target):
     assert re.search(rf"^{target}:.*## \w", FILES["Makefile"], re.MULTILINE)

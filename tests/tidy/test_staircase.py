@@ -12,6 +12,7 @@ SOURCE = Path(queenmq.__file__).parent
 LEVELS = {
     "errors": 0,
     "model": 1,
+    "diagnosis": 1,
     "config": 1,
     "sql": 1,
     "engine": 2,
