@@ -145,6 +145,7 @@ class Flush(Struct):
     ids: dict[int, set[str]] = {}  # by partition id
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
     entries: dict[int, object] = {}  # by partition id: who knows them
+    beside: set[UUID] = set()  # flushes in flight meanwhile: ours has none of their ids
     duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
     repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
     looked_up: set[str] = set()  # queues where a partition may be new: no group could have been waiting for it

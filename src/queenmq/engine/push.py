@@ -105,7 +105,7 @@ class Pusher:
                 await asyncio.shield(other.done)
         flush = self._draft(requests, places, suspects)
         flush.looked_up = looked_up
-        self._in_flight[flush.id] = flush
+        self._begin(flush)
         try:
             if await self._originals_exist(flush):
                 return flush
@@ -132,6 +132,13 @@ class Pusher:
                 flush.expected[partition_id] = entry.known
                 flush.entries[partition_id] = entry
         return flush
+
+    def _begin(self, flush: Flush) -> None:
+        """From here until it is finished, this flush and the others in flight know of each other."""
+        flush.beside.update(self._in_flight)
+        for other in self._in_flight.values():
+            other.beside.add(flush.id)
+        self._in_flight[flush.id] = flush
 
     async def _originals_exist(self, flush: Flush) -> bool:
         """Duplicates are found in memory; a partition that holds their originals may have been deleted."""
@@ -245,7 +252,7 @@ class Pusher:
             [queue.encrypted for queue in queues] if encrypted else None,
             [flush.expected.get(draft.partition.id) for draft in written] if flush.has_ids else None,
             flush.id,
-            [id for id in self._in_flight if id != flush.id] if flush.has_ids else None,
+            list(flush.beside) if flush.has_ids else None,
             [texts(draft.headers) for draft in written] if flush.has_headers else None,
         ]
 

@@ -10,11 +10,11 @@ create function queen.missed_ids(
     p_now           timestamptz
 ) returns table (first_offset bigint, created_at timestamptz, transaction_ids text, duplicate boolean)
 language sql stable
-set enable_hashjoin = on
 as $$
     select s.first_offset, s.created_at, s.transaction_ids,
-           exists (select from json_array_elements_text(s.transaction_ids::json) as old (id)
-                     join json_array_elements_text(p_new::json) as new (id) on new.id = old.id)
+           -- intersect: a join would be planned for the first match, as a loop in a loop, and most often there is none
+           exists (select json_array_elements_text(s.transaction_ids::json)
+                   intersect select json_array_elements_text(p_new::json))
       from queen.segments s
      where s.partition_id = p_partition_id
        and s.transaction_ids is not null
