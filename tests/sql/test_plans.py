@@ -239,3 +239,18 @@ async def check_changes(queue):
     async with Explained(queue.connection) as explained:
         assert await queue.call("changed_partitions", "orders", queue.clock.now, None, 10)
     assert_only_index_scans(explained, 10)
+
+
+async def test_ids_of_others_are_compared_once_each(queue):
+    await queue.configure("orders")
+    [[_, partition_id, *_]] = await queue.call("ensure_partitions", ["orders"], ["ann"])
+    for flush in ("a", "b"):
+        ids = json.dumps([f"{flush}{number}" for number in range(1_000)])
+        payloads = b"[" + b",".join([b"1"] * 1_000) + b"]"
+        async with Explained(queue.connection) as explained:
+            [row] = await queue.call(
+                "push_segments", [partition_id], [1_000], [payloads], [ids], p_now=queue.clock.now
+            )  # without a word about what is known: all of the window is looked at
+        assert row["first_offsets"]
+        assert pairs_compared(explained) == {}
+    assert row["missed_offsets"] == [0]

@@ -19,7 +19,7 @@ from queenmq.engine.drafts import Original
 
 Hashes = NDArray[np.int64]
 
-FRESH_IDS_MAX = 65_536  # per partition, before they are packed into hashes; earlier when memory is short
+FRESH_IDS_MAX = 32_768  # per partition, before they are packed into hashes; earlier when memory is short
 FRESH_ID_BYTES = 150  # of an id that is kept as it is, roughly
 PACKED_ID_BYTES = 8
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly

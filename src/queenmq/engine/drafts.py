@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice, repeat
-from operator import attrgetter, eq, itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -211,9 +211,10 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
         if producer is not None:
             _check_producer(producer)
     given = list(map(_payloads, messages))
+    lengths = list(map(len, given))
     headers = encoded(list(map(_headers, messages)))
-    size = _checked_size(given, headers)
-    array, payloads = _cut_payloads(given, payload_bytes_max)
+    size = _checked_size(lengths, headers)
+    array, payloads = _cut_payloads(given, lengths, payload_bytes_max)
     ids = _given(list(map(_transaction_ids, messages)))
     if ids is not None:
         _check_ids([id for id in ids if id is not None])
@@ -257,9 +258,9 @@ def _picked(values: Sequence[T], places: list[int]) -> Sequence[T]:
     return itemgetter(*places)(values) if len(places) > 1 else (values[places[0]],)
 
 
-def _checked_size(payloads: list[bytes], headers: Sequence[Raw | None] | None) -> int:
+def _checked_size(lengths: list[int], headers: Sequence[Raw | None] | None) -> int:
     """The bytes of a request; refuses more than one call can carry."""
-    size = sum(map(len, payloads))
+    size = sum(lengths)
     if headers is not None:
         size += sum(map(len, filter(None, headers)))
     if size > REQUEST_BYTES_MAX:
@@ -267,17 +268,17 @@ def _checked_size(payloads: list[bytes], headers: Sequence[Raw | None] | None) -
     return size
 
 
-def _cut_payloads(payloads: list[bytes], bytes_max: int) -> tuple[bytes, list[Raw]]:
+def _cut_payloads(payloads: list[bytes], lengths: list[int], bytes_max: int) -> tuple[bytes, list[Raw]]:
     """The payloads as an array, and cut out of it, known to be JSON; refuses the first that is not."""
-    if max(map(len, payloads)) > bytes_max:
-        place = next(place for place, payload in enumerate(payloads) if len(payload) > bytes_max)
-        raise PayloadTooLarge(f"message {place} has {len(payloads[place])} bytes; {bytes_max} is the most")
+    if max(lengths) > bytes_max:
+        place = next(place for place, length in enumerate(lengths) if length > bytes_max)
+        raise PayloadTooLarge(f"message {place} has {lengths[place]} bytes; {bytes_max} is the most")
     joined = json_array(payloads)
     try:
         if not joined.isascii():
             joined.decode()
         pieces = cut(joined)
-        if _same(pieces, payloads):
+        if _same(pieces, payloads, lengths):
             return joined, pieces
     except NOT_JSON:
         pass
@@ -291,13 +292,10 @@ def _cut_payloads(payloads: list[bytes], bytes_max: int) -> tuple[bytes, list[Ra
     raise InvalidPayload("the payloads are not JSON")
 
 
-def _same(pieces: Sequence[Raw], payloads: Sequence[bytes]) -> bool:
+def _same(pieces: Sequence[Raw], payloads: Sequence[bytes], lengths: list[int]) -> bool:
     """Whether the commas that were found are those between the payloads, not some inside them."""
-    if len(pieces) != len(payloads):
-        return False
-    if all(map(eq, map(len, pieces), map(len, payloads))):
-        return True
-    return all(len(piece) == len(payload.strip(b" \t\n\r")) for piece, payload in zip(pieces, payloads, strict=True))
+    found = list(map(len, pieces))
+    return found == lengths or found == [len(payload.strip(b" \t\n\r")) for payload in payloads]
 
 
 def _check_producer(producer: str) -> None:
@@ -310,8 +308,8 @@ def _check_producer(producer: str) -> None:
 
 
 def _check_ids(ids: Sequence[str]) -> None:
-    lengths = list(map(len, ids))
-    if min(lengths) < 1 or max(lengths) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in (joined := "".join(ids)):
+    joined = "".join(ids)
+    if not all(ids) or max(map(len, ids)) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in joined:
         raise InvalidArgument(
             f"a transaction id has 1 to {TRANSACTION_ID_CHARACTERS_MAX} characters, none of them U+0000"
         )
