@@ -45,19 +45,25 @@ async def _fill(engine: Engine, partitions: int, seconds: float) -> tuple[int, f
 
 
 async def _drain(engine: Engine, expected: int, batch: int) -> float:
+    """Seconds until all is acknowledged, by consumers that wait where there is nothing to take."""
     request = PopRequest(queue="q", group="drain", batch=batch)
     left = expected
     start = time.perf_counter()
+    drained = asyncio.Event()
 
     async def consume() -> None:
         nonlocal left
-        while left > 0:
-            popped = await engine.pop(request)
-            if popped.messages:
-                left -= len(popped.messages)
-                await engine.ack([Ack.of(message) for message in popped.messages])
-            else:
-                await asyncio.sleep(0.001)
+        while True:
+            popped = await engine.pop(request, wait_seconds=60)
+            await engine.ack([Ack.of(message) for message in popped.messages])
+            left -= len(popped.messages)
+            if left <= 0:
+                drained.set()
 
-    await asyncio.gather(*(consume() for _ in range(CONSUMERS)))
-    return time.perf_counter() - start
+    consumers = [asyncio.create_task(consume()) for _ in range(CONSUMERS)]
+    await drained.wait()
+    seconds = time.perf_counter() - start
+    for consumer in consumers:
+        consumer.cancel()
+    await asyncio.gather(*consumers, return_exceptions=True)
+    return seconds
