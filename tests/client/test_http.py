@@ -39,7 +39,8 @@ def answer(status, body):
 
 async def test_what_cannot_be_sent_is_refused_before_it_is(nobody, queue):
     async with AsyncQueen(nobody) as queen:
-        for odd in (queen.queue("\ud800").pop(), queen.queue(queue).group("\ud800").pop(), queen.admin.get("\ud800")):
+        in_queue, in_group = queen.queue("\ud800"), queen.queue(queue).group("\ud800")
+        for odd in (in_queue.pop(), in_group.pop(), queen.admin.describe("\ud800")):
             with pytest.raises(InvalidArgument, match="surrogates"):
                 await odd
 

@@ -30,6 +30,8 @@ def replica(own_postgres):
         copied.mkdir()
         own_postgres._account.give(copied)
         own_postgres._run("pg_basebackup", "-D", str(copied / "pgdata"), "-d", own_postgres.dsn(), "-R", "-c", "fast")
+        for left in (copied / "pgdata").glob(".s.PGSQL.*"):  # the primary's
+            left.unlink()
         with EmbeddedPostgres(copied, settings=FAST) as standby:
             yield standby
 
@@ -66,6 +68,6 @@ async def test_a_task_waits_until_the_replica_has_what_was_planned(spark, own_po
         monkeypatch.setattr(replicas, "REPLAY_SECONDS_MAX", 0.0)
         with pytest.raises(replicas.ReplicaBehind, match="has not replayed"):
             await asyncio.to_thread(read, await asyncio.to_thread(planned))
-        reader.stop()
+        await asyncio.to_thread(reader.stop)
     await primary.close()
     await standby.close()
