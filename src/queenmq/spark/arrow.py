@@ -1,6 +1,7 @@
-"""From segments to Arrow: fixed columns by repetition, payloads by cutting the JSON array once.
+"""From segments to Arrow: fixed columns by repetition, payloads by cutting the JSON arrays once.
 
-Whole columns at a time: what is done here for each message is done in C, by msgspec, numpy or Arrow.
+Whole columns of many segments at a time: what is done here for each message is done in C, by msgspec, numpy or Arrow,
+and little is done for each segment, as there may be only a few messages in one.
 """
 
 from collections.abc import Sequence
@@ -24,11 +25,12 @@ from queenmq.spark.payloads import Payloads
 MICROSECONDS_TO_1970 = 946_684_800_000_000  # PostgreSQL counts from 2000
 
 Numbers = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
-_texts = msgspec.json.Decoder(list[str | None])
-_objects = msgspec.json.Decoder(list[dict[str, str] | None])
-_HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
-_UUID_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
+_texts = msgspec.json.Decoder(list[list[str | None] | None])
+_objects = msgspec.json.Decoder(list[list[dict[str, str] | None] | None])
+_HEX = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), np.uint32)  # four digits in one word
+_PREFIX = 26  # characters of a message id that are the same in the whole segment
 
 
 class Assembler:
@@ -42,12 +44,11 @@ class Assembler:
         self._payloads = Payloads(schema, self._schema, failfast=failfast)
 
     def batch(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        """One record batch with the messages of some segments, in order."""
+        """One record batch with the messages of some segments, by partition and offset."""
         messages = Messages(rows, self._queues)
         arrays: dict[str, pa.Array] = {}
         if "payload" in self._schema.names or self._wants_errors:
-            pieces = [self._cut(row) for row in rows]
-            arrays["payload"], arrays[ERROR_COLUMN] = self._payloads.array(list(chain.from_iterable(pieces)))
+            arrays["payload"], arrays[ERROR_COLUMN] = self._payloads.array(messages.payloads(self._cipher))
         for field in self._schema:
             if field.name not in arrays:
                 arrays[field.name] = messages.column(field.name)
@@ -56,17 +57,14 @@ class Assembler:
         kept = messages.kept()
         return batch if kept is None else batch.filter(pa.array(kept))
 
-    def _cut(self, row: Any) -> Sequence[Any]:
-        pieces = cut(row["payloads"])
-        return [self._cipher.decrypt(bytes(piece)) for piece in pieces] if row["encrypted"] else pieces
-
 
 class Messages:
     """The messages of some segments as columns."""
 
     def __init__(self, rows: Sequence[Any], queues: dict[int, str]) -> None:
-        self._rows = rows
         self._queues = queues
+        self._columns: dict[str, Sequence[Any]] = dict(zip(rows[0].keys(), zip(*rows, strict=True), strict=True))
+        self._sort()
         self._counts: Numbers = self._numbers("message_count")
         self._index: Numbers = np.repeat(np.arange(len(rows)), self._counts)
         starts = np.cumsum(self._counts) - self._counts
@@ -78,69 +76,94 @@ class Messages:
         match name:
             case "offset":
                 found = pa.array(self._offsets)
+            case "partition_id":
+                found = pa.array(self._numbers(name)[self._index])
             case "message_id":
                 found = self._message_ids
             case "transaction_id":
                 found = self._flat("transaction_ids", _texts, pa.string())
-                found = pc.coalesce(found, self._message_ids) if found.null_count else found
+                given = len(found) - found.null_count
+                found = self._message_ids if not given else pc.coalesce(found, self._message_ids)
             case "trace_id":
                 found = self._flat("trace_ids", _texts, pa.string())
             case "headers":
                 found = self._flat("headers", _objects, pa.map_(pa.string(), pa.string()))
             case "queue":
-                found = self._repeated([self._queues[row["queue_id"]] for row in self._rows])
+                found = self._repeated([self._queues[id] for id in self._columns["queue_id"]])
             case "created_at" | "failed_at":
-                found = self._repeated([_unix(row[name]) for row in self._rows], pa.int64())
+                found = pc.add(self._repeated(self._columns[name], pa.int64()), MICROSECONDS_TO_1970)
             case _:
-                found = self._repeated([row[name] for row in self._rows])
+                found = self._repeated(self._columns[name])
         return found
+
+    def payloads(self, cipher: Cipher) -> Sequence[Any]:
+        """The JSON text of each message."""
+        pieces: list[Any] = list(chain.from_iterable(map(cut, self._columns["payloads"])))
+        if any(self._columns["encrypted"]):
+            encrypted = np.array(self._columns["encrypted"], bool)[self._index]
+            for place in np.flatnonzero(encrypted).tolist():
+                pieces[place] = cipher.decrypt(bytes(pieces[place]))
+        return pieces
 
     def kept(self) -> npt.NDArray[np.bool_] | None:
         """Which messages lie inside the bounds of their partitions; None when all do."""
-        if not self._rows or "low" not in self._rows[0]:
+        if "low" not in self._columns:
             return None
         low, high = self._numbers("low"), self._numbers("high")
         kept: npt.NDArray[np.bool_] = (self._offsets >= low[self._index]) & (self._offsets < high[self._index])
         return kept
 
-    def _numbers(self, name: str) -> Numbers:
-        return np.fromiter((row[name] for row in self._rows), np.int64, len(self._rows))
+    def _sort(self) -> None:
+        """By partition and offset, which is not always the order of transactions."""
+        order = np.lexsort((self._numbers("first_offset"), self._numbers("partition_id")))
+        if (np.diff(order) != 1).any():
+            places = order.tolist()
+            self._columns = {name: [values[at] for at in places] for name, values in self._columns.items()}
 
-    def _repeated(self, values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
+    def _numbers(self, name: str) -> Numbers:
+        return np.array(self._columns[name], np.int64)
+
+    def _repeated(self, values: Sequence[Any], kind: pa.DataType | None = None) -> pa.Array:
         return pa.array(values, kind).take(pa.array(self._index))
 
     def _flat(self, name: str, decoder: "msgspec.json.Decoder[list[Any]]", kind: pa.DataType) -> pa.Array:
         """A JSON array per segment, one value per message; null stands for as many nulls."""
-        given = [row[name] for row in self._rows]
+        given = self._columns[name]
         if given.count(None) == len(given):
             return pa.nulls(len(self._index), kind)
-        counts = self._counts.tolist()
-        lists = (
-            repeat(None, count) if text is None else decoder.decode(text)
-            for text, count in zip(given, counts, strict=True)
-        )
-        values = chain.from_iterable(lists)
+        arrays = decoder.decode(f"[{','.join(text or 'null' for text in given)}]")
+        if None in given:
+            lists = zip(arrays, self._counts.tolist(), strict=True)
+            arrays = [repeat(None, count) if own is None else own for own, count in lists]
+        values = chain.from_iterable(arrays)
         return pa.array([each and list(each.items()) for each in values] if decoder is _objects else list(values), kind)
 
     @cached_property
     def _message_ids(self) -> pa.Array:
-        """UUIDv7 of time, partition and offset, as queen.message_id makes them."""
+        """UUIDv7 of time, partition and offset, as queen.message_id makes them: the last ten digits are the offset."""
+        text = np.empty((len(self._index), 36), np.uint8)
+        text[:, :_PREFIX] = self._id_prefixes()[self._index]
+        words = text.view(np.uint32)  # of four characters; the offset's first two digits are in half a word
+        text[:, _PREFIX : _PREFIX + 2] = _digits(self._offsets >> 32)[:, 2:]
+        words[:, 7] = _HEX[(self._offsets >> 16) & 0xFFFF]
+        words[:, 8] = _HEX[self._offsets & 0xFFFF]
+        ends = np.arange(len(text) + 1, dtype=np.int32) * 36
+        return pa.StringArray.from_buffers(len(text), pa.py_buffer(ends), pa.py_buffer(text))
+
+    def _id_prefixes(self) -> Bytes:
+        """What the ids of a segment have in common: xxxxxxxx-xxxx-7xxx-8xxx-xx."""
         milliseconds = (self._numbers("created_at") + MICROSECONDS_TO_1970) // 1000
         partitions = self._numbers("partition_id")
-        high = (milliseconds << 16) | 0x7000 | (partitions >> 22)
-        low = (partitions & 0x3FFFFF) << 40
-        halves = np.empty((len(self._index), 2), ">u8")
-        halves[:, 0] = high[self._index]
-        halves[:, 1] = (low[self._index] | self._offsets).astype(np.uint64) | np.uint64(1 << 63)
-        digits = _HEX[halves.view(np.uint8)].reshape(-1, 32)
-        text = np.full((len(digits), 36), ord("-"), np.uint8)
-        text[:, _UUID_PLACES] = digits
-        offsets = np.arange(len(digits) + 1, dtype=np.int32) * 36
-        return pa.StringArray.from_buffers(len(digits), pa.py_buffer(offsets), pa.py_buffer(text))
+        time = [_digits((milliseconds >> bits) & 0xFFFF) for bits in (32, 16, 0)]
+        place = [_digits(0x7000 | partitions >> 22), _digits(0x8000 | (partitions >> 8) & 0x3FFF)]
+        last = _digits(partitions & 0xFF)[:, 2:]
+        dash = np.full((len(partitions), 1), ord("-"), np.uint8)
+        return np.hstack((*time[:2], dash, time[2], dash, place[0], dash, place[1], dash, last))
 
 
-def _unix(microseconds: int | None) -> int | None:
-    return None if microseconds is None else microseconds + MICROSECONDS_TO_1970
+def _digits(numbers: Numbers) -> Bytes:
+    """Four hexadecimal digits of each, as characters."""
+    return _HEX[numbers].view(np.uint8).reshape(-1, 4)
 
 
 def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -5,7 +5,7 @@ One connection per task, and one per running query in the driver: no pool, nothi
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -32,18 +32,18 @@ EPOCH_2000 = datetime(2000, 1, 1, tzinfo=UTC)  # where PostgreSQL begins to coun
 class Connection:
     """One session, used from one thread; every error is one of ours and tells its code and what to do."""
 
-    def __init__(self, dsn: str, settings: Settings | None = None) -> None:
+    def __init__(self, dsn: str, settings: Settings | None = None, plans: Mapping[str, str] | None = None) -> None:
         self._runner = asyncio.Runner()
         self._dsn = dsn
         try:
-            self._session = self._run(self._open(dsn, settings or Settings.load()))
+            self._session = self._run(self._open(dsn, session_settings(settings or Settings.load()), plans or {}))
         except BaseException:
             self._runner.close()
             raise
 
-    async def _open(self, dsn: str, settings: Settings) -> Any:
+    async def _open(self, dsn: str, settings: dict[str, str], plans: Mapping[str, str]) -> Any:
         session = await asyncpg.connect(
-            dsn, timeout=CONNECT_SECONDS_MAX, server_settings=session_settings(settings) | TIMEOUTS
+            dsn, timeout=CONNECT_SECONDS_MAX, server_settings=settings | TIMEOUTS | dict(plans)
         )
         await session.set_type_codec(  # microseconds since 2000, not objects
             "timestamptz", schema="pg_catalog", encoder=_microseconds, decoder=_first, format="tuple"

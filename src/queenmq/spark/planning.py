@@ -20,7 +20,7 @@ from queenmq.spark.options import Options
 from queenmq.spark.replicas import written
 
 TASKS_MAX = 64  # unless minPartitions asks for more
-TASK_MESSAGES_MIN = 50_000  # a task costs about as much as reading so many
+TASK_MESSAGES_MIN = 100_000  # a connection costs PostgreSQL as much as reading some thousands
 OFFSET_MAX = 1 << 40
 
 QUEUES = """

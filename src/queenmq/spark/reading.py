@@ -1,7 +1,6 @@
 """What a task does: read its range of segments, and hand them to Spark as Arrow."""
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +17,11 @@ from queenmq.spark.options import Options
 from queenmq.spark.planning import DeadLettersTask, SegmentsTask, Slice, Wanted
 from queenmq.spark.replicas import wait_until_replayed
 
-FETCH_BYTES = 4 << 20  # about so much at a time,
-FETCH_ROWS_MAX = 2_000  # and at most so many segments
+FETCH_BYTES = 4 << 20  # about so much at a time: Spark wants large batches, and processors small ones
+FETCH_ROWS_MAX = 4_000  # at most so many segments
+
+# A task reads a range of the index. Left alone, PostgreSQL would rather read the whole table, in every task.
+PLANS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
 
 PLACE = ("s.partition_id", "s.first_offset", "s.message_count")
 NEEDS = {
@@ -73,7 +75,7 @@ class Reading:
         """The messages of a task."""
         settings = Settings.load()
         cipher = Cipher(settings.key_ring())
-        with explanations(), Connection(self._options.dsn(reading=True), settings) as connection:
+        with explanations(), Connection(self._options.dsn(reading=True), settings, PLANS) as connection:
             if isinstance(task, DeadLettersTask):
                 assembler = self._assembler(task.wanted, cipher)
                 arguments = (list(task.wanted.queues), task.wanted.partition_ids, task.wanted.since, task.wanted.until)
@@ -96,7 +98,6 @@ class Reading:
             query, arguments = statement(self._schema.names, task.wanted, each)
             for rows in connection.stream(query, *arguments, rows=fetch):
                 found += len(rows)
-                rows.sort(key=itemgetter("partition_id", "first_offset"))  # not always the order of transactions
                 yield assembler.batch(rows)
         if self._options.fail_on_data_loss and task.wanted.whole and found < task.segments:
             queues = ", ".join(task.wanted.queues.values())
@@ -114,11 +115,9 @@ def statement(columns: Sequence[str], wanted: Wanted, part: Slice) -> tuple[str,
     selected = dict.fromkeys((*PLACE, *(need for column in columns for need in NEEDS[column])))
     tables = ["queen.segments s"]
     conditions = [f"s.queue_id = {given(part.queue_id)}", f"s.epoch = {given(part.epoch)}::smallint"]
-    xid, *place = part.first
-    conditions += [f"s.xid >= {given(xid)}::xid8", _compared(">", ">=", given, xid, place)]
+    conditions += _bounded(">", ">=", given, part.first)
     if part.next is not None:
-        xid, *place = part.next
-        conditions += [f"s.xid <= {given(xid)}::xid8", _compared("<", "<", given, xid, place)]
+        conditions += _bounded("<", "<", given, part.next)
     if part.late:
         conditions.append(f"s.xid = any (array(select pg_snapshot_xip({given(wanted.start.snapshot)}::pg_snapshot)))")
     if part.epoch == wanted.end.epoch:
@@ -149,13 +148,13 @@ def statement(columns: Sequence[str], wanted: Wanted, part: Slice) -> tuple[str,
     return query, arguments
 
 
-def _compared(beyond: str, within: str, given: Any, xid: str, place: Sequence[int]) -> str:
-    """A comparison with a place in commit order."""
-    partition_id, offset = place
-    return (
-        f"(s.xid {beyond} {given(xid)}::xid8 or "
-        f"(s.partition_id, s.first_offset) {within} ({given(partition_id)}::bigint, {given(offset)}::bigint))"
-    )
+def _bounded(beyond: str, within: str, given: Any, place: tuple[str, int, int]) -> list[str]:
+    """One end of a range in commit order; where it is the beginning of a transaction the index needs no help."""
+    xid, partition_id, offset = place
+    if (partition_id, offset) == (0, 0):
+        return [f"s.xid {within} {given(xid)}::xid8"]
+    here = f"(s.partition_id, s.first_offset) {within} ({given(partition_id)}::bigint, {given(offset)}::bigint)"
+    return [f"s.xid {beyond}= {given(xid)}::xid8", f"(s.xid {beyond} {given(xid)}::xid8 or {here})"]
 
 
 assert NEEDS.keys() >= DEAD_LETTER_COLUMNS.keys()

@@ -17,33 +17,29 @@ create function queen.limit_messages(
     out messages   bigint
 )
 language plpgsql stable
-set jit = off set enable_seqscan = off set enable_bitmapscan = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashagg = off
 as $$
 #variable_conflict use_column
 declare
-    v_segment  record;
-    v_before   bigint;        -- messages without those of the current transaction
+    v_before  bigint;        -- messages without those of the current transaction
+    v_own     bigint;
 begin
     select coalesce(sum(s.message_count), 0) into messages from queen.segments s
      where s.queue_id = any (p_queue_ids) and s.epoch = p_from_epoch
        and s.xid = any (array(select pg_snapshot_xip(p_from)))
        and (p_from_epoch < p_to_epoch or pg_visible_in_snapshot(s.xid, p_to));
-    for v_segment in
+    for epoch, xid, v_own in
         -- For one queue the index gives the order, and no more is read than is needed.
-        execute format('select s.epoch, s.xid, s.message_count from queen.segments s
+        execute format('select s.epoch, s.xid, sum(s.message_count) from queen.segments s
                          where s.queue_id = %s and (s.epoch, s.xid) >= ($2, pg_snapshot_xmax($3))
                            and (s.epoch, s.xid) < ($4, pg_snapshot_xmax($5))
                            and (s.epoch < $4 or pg_visible_in_snapshot(s.xid, $5))
-                         order by s.epoch, s.xid',
+                         group by s.epoch, s.xid order by s.epoch, s.xid',
                        case when cardinality(p_queue_ids) = 1 then '($1)[1]' else 'any ($1)' end)
           using p_queue_ids, p_from_epoch, p_from, p_to_epoch, p_to
     loop
-        if (v_segment.epoch, v_segment.xid) is distinct from (epoch, xid) then
-            epoch := v_segment.epoch;
-            xid := v_segment.xid;
-            v_before := messages;
-        end if;
-        messages := messages + v_segment.message_count;
+        v_before := messages;
+        messages := messages + v_own;
         if messages > p_limit and v_before > 0 then
             messages := v_before;
             return;

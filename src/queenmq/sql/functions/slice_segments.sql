@@ -7,6 +7,9 @@
 --
 -- There are at most p_slices of them, and fewer rather than with less than p_messages_min messages each.
 -- With p_partition_ids, p_since and p_until only what is in these partitions, or was written then, is counted.
+--
+-- Transactions are counted as the index finds them, and slices begin with a transaction: partition and offset 0. Only
+-- those that are large, compared with a slice, are sorted and cut: sorting every segment costs more than reading it.
 create function queen.slice_segments(
     p_queue_ids      int[],
     p_from_epoch     smallint,
@@ -23,48 +26,66 @@ create function queen.slice_segments(
     next_xid xid8, next_partition_id bigint, next_offset bigint, segments bigint, messages bigint, bytes bigint
 )
 language plpgsql stable
-set jit = off set plan_cache_mode = force_custom_plan
+set jit = off set plan_cache_mode = force_custom_plan set enable_seqscan = off set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 begin
     return query
-    with found as (
-        select s.*, true as late from queen.segments s    -- running at the first position
-         where s.queue_id = any (p_queue_ids) and s.epoch = p_from_epoch
-           and s.xid = any (array(select pg_snapshot_xip(p_from)))
+    with written as materialized (
+        select q.id as queue_id, t.* from unnest(p_queue_ids) as q (id)
+         cross join lateral (
+               select s.epoch, s.xid, true as late, count(*) as segments, sum(s.message_count) as messages,
+                      sum(octet_length(s.payloads)) as bytes
+                 from queen.segments s    -- running at the first position
+                where s.queue_id = q.id and s.epoch = p_from_epoch and s.xid = any (array(select pg_snapshot_xip(p_from)))
+                  and (p_partition_ids is null or s.partition_id = any (p_partition_ids))
+                  and (p_since is null or s.created_at >= p_since) and (p_until is null or s.created_at < p_until)
+                group by s.epoch, s.xid
+               union all
+               select s.epoch, s.xid, false, count(*), sum(s.message_count), sum(octet_length(s.payloads))
+                 from queen.segments s    -- begun after it
+                where s.queue_id = q.id and (s.epoch, s.xid) >= (p_from_epoch, pg_snapshot_xmax(p_from))
+                  and (s.epoch, s.xid) < (p_to_epoch, pg_snapshot_xmax(p_to))
+                  and (p_partition_ids is null or s.partition_id = any (p_partition_ids))
+                  and (p_since is null or s.created_at >= p_since) and (p_until is null or s.created_at < p_until)
+                group by s.epoch, s.xid) as t
+         where t.epoch < p_to_epoch or pg_visible_in_snapshot(t.xid, p_to)
+    ), size as materialized (
+        select greatest(ceil(sum(w.messages) / p_slices), p_messages_min) as messages from written w
+    ), units as (    -- what is not cut any further
+        select w.queue_id, w.late, w.epoch, w.xid, 0::bigint as partition_id, 0::bigint as first_offset, w.segments,
+               w.messages::bigint, w.bytes::bigint
+          from written w, size z where w.messages * 8 <= z.messages
         union all
-        select s.*, false from queen.segments s    -- begun after it, in its epoch
-         where s.queue_id = any (p_queue_ids) and s.epoch = p_from_epoch and s.xid >= pg_snapshot_xmax(p_from)
-           and (p_from_epoch < p_to_epoch or s.xid < pg_snapshot_xmax(p_to))
-        union all
-        select s.*, false from queen.segments s    -- in later epochs
-         where s.queue_id = any (p_queue_ids) and s.epoch > p_from_epoch
-           and (s.epoch < p_to_epoch or s.epoch = p_to_epoch and s.xid < pg_snapshot_xmax(p_to))
-    ), wanted as (
-        select f.queue_id, f.epoch, f.late, f.xid, f.partition_id, f.first_offset, f.message_count,
-               octet_length(f.payloads) as size
-          from found f
-         where (f.epoch < p_to_epoch or pg_visible_in_snapshot(f.xid, p_to))
-           and (p_partition_ids is null or f.partition_id = any (p_partition_ids))
-           and (p_since is null or f.created_at >= p_since)
-           and (p_until is null or f.created_at < p_until)
+        select w.queue_id, w.late, w.epoch, w.xid, s.partition_id, s.first_offset, 1, s.message_count,
+               octet_length(s.payloads)
+          from written w, size z, queen.segments s
+         where w.messages * 8 > z.messages and s.queue_id = w.queue_id and s.epoch = w.epoch and s.xid = w.xid
+           and (p_partition_ids is null or s.partition_id = any (p_partition_ids))
+           and (p_since is null or s.created_at >= p_since) and (p_until is null or s.created_at < p_until)
     ), dealt as (
-        select w.*, floor((sum(w.message_count) over in_order - w.message_count)
-                          / greatest(ceil(sum(w.message_count) over () / p_slices::numeric), p_messages_min))::int as slice
-          from wanted w
-        window in_order as (order by w.queue_id, w.late desc, w.epoch, w.xid, w.partition_id, w.first_offset)
-    ), summed as (
-        select d.*, row_number() over (own order by d.xid, d.partition_id, d.first_offset) as place,
-               count(*) over own as segments, sum(d.message_count) over own as messages, sum(d.size) over own as bytes
+        select u.*, floor((sum(u.messages) over in_order - u.messages) / z.messages)::int as slice,
+               sum(u.segments) over in_order - u.segments as segments_before,
+               sum(u.messages) over in_order - u.messages as messages_before,
+               sum(u.bytes) over in_order - u.bytes as bytes_before
+          from units u, size z
+        window in_order as (order by u.queue_id, u.late desc, u.epoch, u.xid, u.partition_id, u.first_offset)
+    ), firsts as (
+        select d.*, (d.queue_id, d.late, d.epoch, d.slice)
+                    is distinct from lag((d.queue_id, d.late, d.epoch, d.slice)) over in_order as first
           from dealt d
-        window own as (partition by d.queue_id, d.late, d.epoch, d.slice)
+        window in_order as (order by d.queue_id, d.late desc, d.epoch, d.xid, d.partition_id, d.first_offset)
     )
     select f.slice, f.queue_id, f.epoch, f.late, f.xid, f.partition_id, f.first_offset,
-           lead(f.xid) over next, lead(f.partition_id) over next, lead(f.first_offset) over next,
-           f.segments, f.messages::bigint, f.bytes::bigint
-      from summed f
-     where f.place = 1
-    window next as (partition by f.queue_id, f.late, f.epoch order by f.xid, f.partition_id, f.first_offset)
+           lead(f.xid) over own, lead(f.partition_id) over own, lead(f.first_offset) over own,
+           (coalesce(lead(f.segments_before) over in_order, t.segments) - f.segments_before)::bigint,
+           (coalesce(lead(f.messages_before) over in_order, t.messages) - f.messages_before)::bigint,
+           (coalesce(lead(f.bytes_before) over in_order, t.bytes) - f.bytes_before)::bigint
+      from firsts f,
+           (select sum(w.segments) as segments, sum(w.messages) as messages, sum(w.bytes) as bytes from written w) as t
+     where f.first
+    window own as (partition by f.queue_id, f.late, f.epoch order by f.xid, f.partition_id, f.first_offset),
+           in_order as (order by f.queue_id, f.late desc, f.epoch, f.xid, f.partition_id, f.first_offset)
      order by f.slice, f.queue_id, f.late desc, f.epoch;
 end $$;
 comment on function queen.slice_segments is 'Ranges of segments between two positions, balanced by messages.';
