@@ -25,6 +25,10 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|queen_dsn|queen_encryption_keys",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Between the JVM and its Python: half the processor time of TCP, and a tenth of the system calls.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
+    "spark.buffer.size": str(1 << 20),
 }
 LOCAL_DEFAULTS = {
     "spark.driver.host": "localhost",

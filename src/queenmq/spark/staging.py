@@ -1,11 +1,16 @@
-"""Rows on their way into a queue: checked, sorted by partition, staged as segments that nobody sees yet."""
+"""Rows on their way into a queue: checked, sorted by partition, staged as segments that nobody sees yet.
 
-from collections.abc import Sequence
+Many megabytes at a time, as whole columns: a row is never an object here, unless it brings an id or a trace of its own.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +20,6 @@ from queenmq.engine.drafts import (
     SEGMENT_BYTES_MAX,
     SEGMENT_MESSAGES_MAX,
     TRANSACTION_ID_CHARACTERS_MAX,
-    json_array,
     texts,
 )
 from queenmq.engine.partitions import check_name
@@ -30,17 +34,7 @@ COLUMNS = [
     "payloads",
 ]  # fmt: skip
 
-
-class Pile:
-    """Messages of one partition that wait to become a segment."""
-
-    __slots__ = ("bytes", "ids", "payloads", "traces")
-
-    def __init__(self) -> None:
-        self.payloads: list[Any] = []
-        self.ids: list[str] = []
-        self.traces: list[UUID | None] = []
-        self.bytes = 0
+Numbers = npt.NDArray[Any]
 
 
 class Stage:
@@ -56,115 +50,163 @@ class Stage:
         self._id_prefix = id_prefix
         self._cipher = cipher
         self._payload_bytes_max = payload_bytes_max
-        self._row = 0
+        self._row = 0  # the first that waits
         self._bytes = 0
-        self._piles: dict[str, Pile] = {}
-        self._full: list[tuple[Any, ...]] = []
+        self._waiting: list[tuple[pa.Array | None, ...]] = []
 
     def add(
         self, payloads: pa.Array, partitions: pa.Array | None, ids: pa.Array | None, traces: pa.Array | None
     ) -> None:
         """Take over rows, in order."""
-        pieces = self._pieces(payloads)
-        numbered = self._ids(ids, len(pieces))
-        traced = _traces(traces, len(pieces))
-        for name, places in _by_partition(partitions, len(pieces)):
-            pile = self._piles.setdefault(name, Pile())
-            for place in places:
-                self._put(name, pile, pieces[place], numbered[place], traced[place])
-        self._row += len(pieces)
+        columns = (_cast(payloads, pa.binary()), *(_cast(each, pa.string()) for each in (partitions, ids, traces)))
+        self._waiting.append(columns)
+        self._bytes += sum(column.nbytes for column in columns if column is not None)
         if self._bytes > STAGE_BYTES_MAX:
             self.flush()
 
     def flush(self) -> None:
         """Hand everything to PostgreSQL."""
-        for name, pile in self._piles.items():
-            self._close(name, pile)
-        self._piles.clear()
-        if self._full:
-            self._connection.copy("staged_segments", COLUMNS, self._full)
-        self._full = []
+        if not self._waiting:
+            return
+        columns = zip(*self._waiting, strict=True)
+        payloads, partitions, ids, traces = (None if own[0] is None else pa.concat_arrays(own) for own in columns)
+        assert payloads is not None
+        self._check(payloads, ids)
+        names, codes = _partitions(partitions, len(payloads))
+        order = np.argsort(codes, kind="stable")
+        cuts = _cuts(codes[order], pc.binary_length(payloads).to_numpy()[order])
+        own_names = [names[code] for code in codes[order][cuts[:-1]].tolist()]
+        own_columns = (self._ids(ids, order, cuts), _traces(traces, order, cuts), self._payloads(payloads, order, cuts))
+        encrypted = self._cipher is not None
+        segments = zip(own_names, np.diff(cuts).tolist(), *own_columns, strict=True)
+        self._connection.copy("staged_segments", COLUMNS, [
+            (self.id, n, self._write_id, name, count, encrypted, *own)
+            for n, (name, count, *own) in enumerate(segments, self.segments)
+        ])  # fmt: skip
+        self.segments += len(own_names)
+        self._row += len(payloads)
+        self._waiting = []
         self._bytes = 0
 
     def discard(self) -> None:
         """Leave nothing behind."""
         self._connection.rows("delete from queen.staged_segments where stage_id = $1", self.id)
 
-    def _put(self, name: str, pile: Pile, payload: Any, id: str, trace: UUID | None) -> None:
-        size = len(payload)
-        if pile.payloads and (len(pile.payloads) >= SEGMENT_MESSAGES_MAX or pile.bytes + size > SEGMENT_BYTES_MAX):
-            self._close(name, pile)
-            pile.payloads, pile.ids, pile.traces, pile.bytes = [], [], [], 0
-        pile.payloads.append(payload)
-        pile.ids.append(id)
-        pile.traces.append(trace)
-        pile.bytes += size
-        self._bytes += size
-
-    def _close(self, name: str, pile: Pile) -> None:
-        payloads = pile.payloads
-        if self._cipher is not None:
-            payloads = [self._cipher.encrypt(bytes(payload)) for payload in payloads]
-        traces = texts(pile.traces) if any(trace is not None for trace in pile.traces) else None
-        self._full.append(
-            (self.id, self.segments, self._write_id, name, len(payloads), self._cipher is not None, texts(pile.ids),
-             traces, json_array(payloads))
-        )  # fmt: skip
-        self.segments += 1
-
-    def _pieces(self, payloads: pa.Array) -> Sequence[Any]:
-        """The payloads, known to be JSON."""
+    def _check(self, payloads: pa.Array, ids: pa.Array | None) -> None:
+        """What can be said about rows without looking into payloads."""
         if payloads.null_count:
             place = self._row + payloads.is_null().to_pylist().index(True)
             raise InvalidPayload(f"row {place} of this task has no payload; write null as text for a JSON null")
-        given = payloads.cast(pa.binary()).to_pylist()
-        if given and max(map(len, given)) > self._payload_bytes_max:
+        if len(payloads) and pc.max(pc.binary_length(payloads)).as_py() > self._payload_bytes_max:
             raise PayloadTooLarge(f"a payload has more than {self._payload_bytes_max} bytes")
-        try:
-            pieces = cut(json_array(given)) if given else []
-            if list(map(len, pieces)) == list(map(len, given)):
-                return pieces
-        except NOT_JSON:
-            pass
-        return [self._piece(place, payload) for place, payload in enumerate(given, self._row)]
+        if ids is not None:
+            lengths = pc.fill_null(pc.utf8_length(ids), 0).to_numpy()
+            ended = pc.fill_null(pc.match_substring(ids, "\x00"), fill_value=False).to_numpy(zero_copy_only=False)
+            wrong = np.flatnonzero((lengths < 1) | (lengths > TRANSACTION_ID_CHARACTERS_MAX) | ended)
+            if wrong.size:
+                row = self._row + int(wrong[0])
+                raise InvalidArgument(f"the transaction id in row {row} of this task has not 1 to 255 characters")
 
-    def _piece(self, place: int, payload: bytes) -> Any:
+    def _payloads(self, payloads: pa.Array, order: Numbers, cuts: Numbers) -> list[bytes]:
+        """The JSON array of each segment, known to hold what was given and no more."""
+        sorted_payloads = payloads.take(pa.array(order))
+        arrays = _joined(sorted_payloads, cuts)
+        if not _hold(arrays, sorted_payloads):
+            pieces = [self._piece(place, payload) for place, payload in enumerate(payloads.to_pylist(), self._row)]
+            sorted_payloads = pa.array(pieces, pa.binary()).take(pa.array(order))
+            arrays = _joined(sorted_payloads, cuts)
+        if self._cipher is not None:
+            encrypted = [self._cipher.encrypt(payload) for payload in sorted_payloads.to_pylist()]
+            arrays = _joined(pa.array(encrypted, pa.binary()), cuts)
+        return arrays
+
+    def _piece(self, place: int, payload: bytes) -> bytes:
+        """One payload without the spaces around it."""
         try:
             [piece] = cut(b"[%b]" % payload)
         except (*NOT_JSON, ValueError) as error:
             raise InvalidPayload(f"the payload in row {place} of this task is not JSON: {error}") from None
-        return piece
+        return bytes(piece)
 
-    def _ids(self, ids: pa.Array | None, count: int) -> list[str]:
-        if ids is None:
-            return [f"{self._id_prefix}:{row}" for row in range(self._row, self._row + count)]
-        given = ids.cast(pa.string()).to_pylist()
-        for row, id in enumerate(given, self._row):
-            if not id or len(id) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in id:
-                raise InvalidArgument(f"the transaction id in row {row} of this task has not 1 to 255 characters")
-        return given  # type: ignore[no-any-return]
+    def _ids(self, ids: pa.Array | None, order: Numbers, cuts: Numbers) -> list[Any]:
+        """The transaction ids of each segment: those given, or the place of each row in what its task writes."""
+        if ids is not None:
+            given = ids.take(pa.array(order)).to_pylist()
+            return [texts(given[start:end]) for start, end in pairwise(cuts.tolist())]
+        opened = msgspec.json.encode(f"{self._id_prefix}:")[:-1]
+        rows = pa.array(order + self._row).cast(pa.string()).cast(pa.binary())
+        quoted = pc.binary_join_element_wise(_bytes(opened), rows, _bytes(b'"'), _bytes(b""))
+        return [text.decode() for text in _joined(quoted, cuts)]
 
 
-def _traces(traces: pa.Array | None, count: int) -> Sequence[UUID | None]:
-    if traces is None:
-        return [None] * count
+def _cast(column: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
+    return None if column is None else column.cast(kind)
+
+
+def _bytes(value: bytes) -> pa.Scalar:
+    return pa.scalar(value, pa.binary())
+
+
+def _joined(values: pa.Array, cuts: Numbers) -> list[bytes]:
+    """JSON arrays of JSON texts, a segment's each."""
+    lists = pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), values)
+    return [b"[%b]" % text for text in pc.binary_join(lists, _bytes(b",")).to_pylist()]
+
+
+def _hold(arrays: Sequence[bytes], payloads: pa.Array) -> bool:
+    """Whether JSON arrays have these elements: as many, of the same lengths, one after the other."""
     try:
-        return msgspec.convert(traces.cast(pa.string()).to_pylist(), list[UUID | None])
-    except msgspec.ValidationError as error:
-        raise InvalidTraceId(f"a trace id is not a UUID: {error}") from None
+        pieces = list(chain.from_iterable(map(cut, arrays)))
+    except NOT_JSON:
+        return False
+    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+    return np.array_equal(lengths, pc.binary_length(payloads).to_numpy())
 
 
-def _by_partition(partitions: pa.Array | None, count: int) -> list[tuple[str, Sequence[int]]]:
-    """The rows of each partition, in order."""
+def _partitions(partitions: pa.Array | None, count: int) -> tuple[list[str], Numbers]:
+    """The names of the partitions, and for each row the place of its own among them."""
     if partitions is None:
-        return [(DEFAULT_PARTITION, range(count))]
+        return [DEFAULT_PARTITION], np.zeros(count, np.int32)
     if partitions.null_count:
         raise InvalidArgument("a row has no partition")
-    encoded = pc.dictionary_encode(partitions.cast(pa.string()))
-    names = encoded.dictionary.to_pylist()
+    encoded = pc.dictionary_encode(partitions)
+    names: list[str] = encoded.dictionary.to_pylist()
     for name in names:
         check_name(name, "partition")
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-    return [(name, places.tolist()) for name, places in zip(names, np.split(order, ends[:-1]), strict=True)]
+    return names, encoded.indices.to_numpy()
+
+
+def _cuts(codes: Numbers, lengths: Numbers) -> Numbers:
+    """Where segments begin among rows sorted by partition, and the end; none holds more than a segment may."""
+    if not len(codes):
+        return np.zeros(1, np.int32)
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(codes)) + 1))
+    ends = [*starts[1:].tolist(), len(codes)]
+    found: list[int] = []
+    for start, end, size in zip(starts.tolist(), ends, np.add.reduceat(lengths, starts).tolist(), strict=True):
+        found.append(start)
+        if end - start > SEGMENT_MESSAGES_MAX or size > SEGMENT_BYTES_MAX:
+            found += _further(start, lengths[start:end].tolist())
+    return np.array([*found, len(codes)], np.int32)
+
+
+def _further(start: int, lengths: Sequence[int]) -> Iterator[int]:
+    """Where further segments of one partition begin."""
+    count = size = 0
+    for place, length in enumerate(lengths, start):
+        if count and (count >= SEGMENT_MESSAGES_MAX or size + length > SEGMENT_BYTES_MAX):
+            yield place
+            count = size = 0
+        count += 1
+        size += length
+
+
+def _traces(traces: pa.Array | None, order: Numbers, cuts: Numbers) -> list[str | None]:
+    if traces is None:
+        return [None] * (len(cuts) - 1)
+    try:
+        given = msgspec.convert(traces.take(pa.array(order)).to_pylist(), list[UUID | None])
+    except msgspec.ValidationError as error:
+        raise InvalidTraceId(f"a trace id is not a UUID: {error}") from None
+    own = (given[start:end] for start, end in pairwise(cuts.tolist()))
+    return [texts(each) if any(trace is not None for trace in each) else None for each in own]

@@ -5,6 +5,7 @@
 \ir schema/0002_headers.sql
 \ir schema/0003_readers_and_writers.sql
 \ir schema/0004_pipelines.sql
+\ir schema/0005_plain_stage.sql
 
 -- Names, ids and offsets.
 \ir functions/check_name.sql
