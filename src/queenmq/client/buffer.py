@@ -9,9 +9,10 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from queenmq.client.lane import Kept, Lane, Limits, Report
+from queenmq.client.lane import Batch, Lane, Limits, Outcome, Report
 from queenmq.client.transports import AsyncTransport
 from queenmq.errors import Closed, InvalidArgument, QueenError
+from queenmq.model import Outgoing
 
 log = logging.getLogger(__name__)
 
@@ -42,42 +43,41 @@ class Buffer:
         self._freed = asyncio.Event()
         self._closed = False
 
-    def add(self, kept: Kept) -> bool:
-        """Take a message, if there is room; one that is larger than the buffer gets it for itself."""
-        size, queue = len(kept.message.payload), kept.message.queue
+    def add(self, message: Outgoing) -> tuple[Batch, int] | None:
+        """Take a message, if there is room, and answer where it is; one that is larger than the buffer gets it all."""
+        size, queue = len(message.payload), message.queue
         with self._lock:
             if self._closed:
                 raise Closed("this producer was closed")
             if self._messages and self._is_full(size):
-                return False
+                return None
             self._messages += 1
             self._bytes += size
             lane = self._lanes.get(queue)
             if lane is None:
-                lane = self._lanes[queue] = Lane(self._transport, self._limits, self._lock, self._settled)
+                lane = self._lanes[queue] = Lane(self._transport, self._limits, self._lock, self._loop, self._settled)
                 self._loop.call_soon_threadsafe(self._begin, queue, lane)
-            if lane.add(kept):
-                self._loop.call_soon_threadsafe(lane.hurry)
-        return True
+            return lane.add(message, size)
 
-    async def room_for(self, kept: Kept) -> None:
+    async def room_for(self, message: Outgoing) -> None:
         """Wait until there may be room for a message; nobody waits for company meanwhile."""
         with self._lock:
             lanes = list(self._lanes.values())
         for lane in lanes:
             lane.hurry()
-        while self._messages and self._is_full(len(kept.message.payload)):
+        while self._messages and self._is_full(len(message.payload)):
             self._freed.clear()
             await self._freed.wait()
 
     async def flush(self) -> None:
         """Send what was taken so far, and wait until all of it is stored or refused."""
         with self._lock:
-            last = [(lane, lane.messages[-1]) for lane in self._lanes.values() if lane.messages]
-        for lane, _ in last:
+            lanes = list(self._lanes.values())
+            last = [found for lane in lanes if (found := lane.last()) is not None]
+        for lane in lanes:
             lane.hurry()
-        for _, kept in last:
-            await kept.settled()
+        for batch, place in last:
+            await batch.outcome(place)
 
     async def close(self) -> None:
         """Take no more, and send what is there."""
@@ -105,25 +105,23 @@ class Buffer:
         while True:
             await lane.drain()
             with self._lock:
-                if not lane.messages:
+                if not lane.waiting:
                     del self._lanes[queue]
                     return
 
-    def _settled(self, messages: Sequence[Kept]) -> None:
+    def _settled(self, messages: Sequence[Outgoing], outcomes: Sequence[Outcome]) -> None:
         with self._lock:
             self._messages -= len(messages)
-            self._bytes -= sum(len(each.message.payload) for each in messages)
+            self._bytes -= sum(len(each.payload) for each in messages)
         self._freed.set()
-        for each in messages:
-            if isinstance(each.outcome, QueenError):
-                log.error("a message was not stored", extra={"queue": each.message.queue, "cause": repr(each.outcome)})
-        if self._on_delivery is not None:
-            self._report(self._on_delivery, messages)
+        for message, outcome in zip(messages, outcomes, strict=True):
+            if isinstance(outcome, QueenError):
+                log.error("a message was not stored", extra={"queue": message.queue, "cause": repr(outcome)})
+            if self._on_delivery is not None:
+                self._report(self._on_delivery, Report(message, outcome))
 
-    def _report(self, on_delivery: OnDelivery, messages: Sequence[Kept]) -> None:
-        for each in messages:
-            assert each.outcome is not None, "it was just settled"
-            try:
-                on_delivery(Report(each.message, each.outcome))
-            except Exception:
-                log.exception("a delivery report was not taken")
+    def _report(self, on_delivery: OnDelivery, report: Report) -> None:
+        try:
+            on_delivery(report)
+        except Exception:
+            log.exception("a delivery report was not taken")

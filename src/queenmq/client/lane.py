@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 
 from msgspec import Struct
 
@@ -19,37 +18,41 @@ from queenmq.model import Outgoing
 
 log = logging.getLogger(__name__)
 
+Outcome = Pushed | QueenError
+
 
 class Report(Struct, frozen=True, gc=False):
     """What became of a message: what the queue answered, or why it was refused."""
 
     message: Outgoing
-    outcome: Pushed | QueenError
+    outcome: Outcome
 
 
-class Kept:
-    """A message on its way."""
+class Batch:
+    """Messages that go out together, and what became of them so far, in their order.
 
-    __slots__ = ("_waiter", "message", "outcome")
+    A message is found by its place, and there is nothing else that it would need an object of its own for.
+    """
 
-    def __init__(self, message: Outgoing) -> None:
-        self.message = message
-        self.outcome: Pushed | QueenError | None = None
-        self._waiter: asyncio.Future[None] | None = None
+    __slots__ = ("_told", "bytes", "messages", "outcomes")
 
-    def settle(self, outcome: Pushed | QueenError) -> None:
-        """It has arrived, or never will."""
-        self.outcome = outcome
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def __init__(self) -> None:
+        self.messages: list[Outgoing] = []
+        self.bytes = 0
+        self.outcomes: list[Outcome] = []
+        self._told = asyncio.Event()
 
-    async def settled(self) -> Pushed | QueenError:
-        """Wait for what becomes of it."""
-        while self.outcome is None:
-            if self._waiter is None:
-                self._waiter = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._waiter)
-        return self.outcome
+    def settle(self, outcomes: Sequence[Outcome]) -> None:
+        """The next messages have arrived, or never will."""
+        self.outcomes += outcomes
+        told, self._told = self._told, asyncio.Event()
+        told.set()
+
+    async def outcome(self, place: int) -> Outcome:
+        """Wait for what becomes of a message."""
+        while len(self.outcomes) <= place:
+            await self._told.wait()
+        return self.outcomes[place]
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -70,25 +73,44 @@ class Lane:
     """
 
     def __init__(
-        self, transport: AsyncTransport, limits: Limits, lock: threading.Lock, settled: Callable[[Sequence[Kept]], None]
+        self,
+        transport: AsyncTransport,
+        limits: Limits,
+        lock: threading.Lock,
+        loop: asyncio.AbstractEventLoop,
+        settled: Callable[[Sequence[Outgoing], Sequence[Outcome]], None],
     ) -> None:
         self._transport = transport
         self._limits = limits
         self._lock = lock
+        self._loop = loop
         self._settled = settled
         self._enough = asyncio.Event()
         self._told = False  # once is enough: from then on it does not wait for company
-        self._bytes = 0
-        self.messages: deque[Kept] = deque()
+        self._sending: Batch | None = None
+        self.waiting: deque[Batch] = deque()  # the last one is still being filled
 
-    def add(self, kept: Kept) -> bool:
-        """Put a message last, with the lock; answers whether it makes enough to send."""
-        self.messages.append(kept)
-        self._bytes += len(kept.message.payload)
-        if self._told or (len(self.messages) < self._limits.batch_messages and self._bytes < self._limits.batch_bytes):
-            return False
-        self._told = True
-        return True
+    def add(self, message: Outgoing, size: int) -> tuple[Batch, int]:
+        """Put a message last, with the lock; answers where it is."""
+        waiting, limits = self.waiting, self._limits
+        batch = waiting[-1] if waiting else None
+        if batch is None or len(batch.messages) >= limits.batch_messages or batch.bytes + size > limits.batch_bytes:
+            batch = Batch()
+            waiting.append(batch)
+        place = len(batch.messages)
+        batch.messages.append(message)
+        batch.bytes += size
+        if not self._told and (
+            place + 1 >= limits.batch_messages or batch.bytes >= limits.batch_bytes or len(waiting) > 1
+        ):
+            self._told = True
+            self._loop.call_soon_threadsafe(self.hurry)
+        return batch, place
+
+    def last(self) -> tuple[Batch, int] | None:
+        """Where the message is that was added last, with the lock; None if all are settled."""
+        batch = self.waiting[-1] if self.waiting else self._sending
+        return None if batch is None else (batch, len(batch.messages) - 1)
 
     def hurry(self) -> None:
         """Wait for no more messages."""
@@ -100,62 +122,58 @@ class Lane:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._limits.linger_seconds):
                     await self._enough.wait()
-            while batch := self._head():
-                await self._send(batch)
+            while batch := self._next():
+                await self._send(batch, batch.messages)
+                batch.messages = []  # a receipt keeps its batch, and needs what became of it only
         except asyncio.CancelledError:
-            self._settle([Closed("the producer was closed before this message was stored")] * len(self.messages))
+            error = Closed("the producer was closed before this message was stored")
+            batch = self._sending
+            while batch is not None:
+                unsent = batch.messages[len(batch.outcomes) :]
+                self._settle(batch, unsent, [error] * len(unsent))
+                batch = self._next()
             raise
 
-    def _head(self) -> list[Kept]:
-        """As many as go out together, and at least one."""
-        batch: list[Kept] = []
-        size = 0
+    def _next(self) -> Batch | None:
+        """The batch to send; nothing is added to it from here on."""
         with self._lock:
-            for kept in islice(self.messages, self._limits.batch_messages):
-                size += len(kept.message.payload)
-                if batch and size > self._limits.batch_bytes:
-                    break
-                batch.append(kept)
-        return batch
+            self._sending = self.waiting.popleft() if self.waiting else None
+        return self._sending
 
-    async def _send(self, batch: list[Kept]) -> None:
+    async def _send(self, batch: Batch, messages: list[Outgoing]) -> None:
         """Until each is stored or refused: in halves to find a culprit, and again after a pause where none is."""
         attempt = 0
         while True:
             try:
-                outcomes: Sequence[Pushed | QueenError] = await self._push(batch)
+                outcomes: Sequence[Outcome] = await self._push(messages)
             except QueenError as error:
-                if _is_for_all(error) or (len(batch) == 1 and _is_final(error)):
-                    outcomes = [error] * len(batch)
-                elif len(batch) > 1 and isinstance(error, Refused):
-                    middle = len(batch) // 2
-                    await self._send(batch[:middle])
-                    await self._send(batch[middle:])
+                if _is_for_all(error) or (len(messages) == 1 and _is_final(error)):
+                    outcomes = [error] * len(messages)
+                elif len(messages) > 1 and isinstance(error, Refused):
+                    middle = len(messages) // 2
+                    await self._send(batch, messages[:middle])
+                    await self._send(batch, messages[middle:])
                     return
                 else:
-                    log.warning("messages wait to be pushed", extra={"messages": len(batch), "cause": repr(error)})
+                    log.warning("messages wait to be pushed", extra={"messages": len(messages), "cause": repr(error)})
                     await asyncio.sleep(pause_seconds(attempt))
                     attempt += 1
                     continue
-            self._settle(outcomes)
+            self._settle(batch, messages, outcomes)
             return
 
-    async def _push(self, batch: list[Kept]) -> list[Pushed]:
+    async def _push(self, messages: list[Outgoing]) -> list[Pushed]:
         try:
-            return await self._transport.call(Push([each.message for each in batch]))
+            return await self._transport.call(Push(messages))
         except QueenError:
             raise
         except Exception as error:  # it must not end the lane: somebody waits for what becomes of its messages
             raise Refused(f"the message cannot be sent: {error!r}") from error
 
-    def _settle(self, outcomes: Sequence[Pushed | QueenError]) -> None:
-        """The first messages of the lane are done: what is sent is answered in order."""
-        with self._lock:
-            settled = [self.messages.popleft() for _ in outcomes]
-            self._bytes -= sum(len(each.message.payload) for each in settled)
-        for kept, outcome in zip(settled, outcomes, strict=True):
-            kept.settle(outcome)
-        self._settled(settled)
+    def _settle(self, batch: Batch, messages: Sequence[Outgoing], outcomes: Sequence[Outcome]) -> None:
+        """The next messages of the batch are done: what is sent is answered in order."""
+        batch.settle(outcomes)
+        self._settled(messages, outcomes)
 
 
 def _is_final(error: QueenError) -> bool:

@@ -1,32 +1,37 @@
 """A buffered producer: pushes return at once, messages travel together."""
 
+import asyncio
 from itertools import count
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID, uuid4
 
+from msgspec import Struct
+
+from queenmq import model
 from queenmq.client import telemetry
 from queenmq.client.answers import Pushed
 from queenmq.client.buffer import Buffer, OnDelivery, open_buffer
-from queenmq.client.lane import Kept, Limits
-from queenmq.client.outgoing import Outgoing, message
+from queenmq.client.lane import Batch, Limits
+from queenmq.client.outgoing import trace_uuid
+from queenmq.client.payload import encode
 from queenmq.client.transports import AsyncTransport, run_with
 from queenmq.errors import InvalidArgument, QueenError
 from queenmq.model import DEFAULT_PARTITION, Headers
 
+TURN_MESSAGES = 50  # after so many the event loop gets a turn: requests go out while more is being pushed
 
-class AsyncReceipt:
+
+class AsyncReceipt(Struct, frozen=True, eq=False):
     """For a message that a producer has taken."""
 
-    __slots__ = ("_kept", "_transport")
-
-    def __init__(self, transport: AsyncTransport, kept: Kept) -> None:
-        self._transport = transport
-        self._kept = kept
+    _transport: AsyncTransport
+    _batch: Batch
+    _place: int
 
     async def delivered(self) -> Pushed:
         """Wait until the message is stored. Raises what refused it."""
-        outcome = await run_with(self._transport, lambda _: self._kept.settled())
+        outcome = await run_with(self._transport, lambda _: self._batch.outcome(self._place))
         if isinstance(outcome, QueenError):
             raise outcome
         return outcome
@@ -58,13 +63,21 @@ class AsyncProducer:
         headers: Headers | None = None,
     ) -> AsyncReceipt:
         """Take a message, as soon as there is room for it. Raises InvalidPayload; what else refuses it is reported."""
-        if transaction_id is None:
-            transaction_id = f"{self._name}-{next(self._numbers)}"
-        outgoing = message(queue, partition, Outgoing(payload, transaction_id, trace_id, headers=headers))
-        kept = Kept(telemetry.carried(outgoing))
-        while not self._opened.add(kept):
-            await run_with(self._transport, lambda _: self._opened.room_for(kept))
-        return AsyncReceipt(self._transport, kept)
+        buffer, number = self._opened, next(self._numbers)
+        if number % TURN_MESSAGES == 0:
+            await asyncio.sleep(0)
+        outgoing = model.Outgoing(
+            queue,
+            encode(payload),
+            partition,
+            f"{self._name}-{number}" if transaction_id is None else transaction_id,
+            None if trace_id is None else trace_uuid(trace_id),
+            headers=headers,
+        )
+        carried = telemetry.carried(outgoing)
+        while (taken := buffer.add(carried)) is None:
+            await run_with(self._transport, lambda _: buffer.room_for(carried))
+        return AsyncReceipt(self._transport, *taken)
 
     async def flush(self) -> None:
         """Wait until all that was taken so far is stored, or reported as refused."""

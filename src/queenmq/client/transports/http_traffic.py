@@ -110,7 +110,7 @@ def push(call: calls.Push) -> Exchange[list[Pushed]]:
 
     def read(answer: bytes) -> list[Pushed]:
         return [
-            replace(each, status="queued") if each.duplicate and message.transaction_id is None else each
+            replace(each, status="queued") if each.status == "duplicate" and message.transaction_id is None else each
             for message, each in zip(call.messages, _pushed.decode(answer), strict=True)
         ]  # nobody else has the ids that we gave: a duplicate of one was stored by a try whose answer was lost
 
