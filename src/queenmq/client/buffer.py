@@ -49,7 +49,7 @@ class Buffer:
         with self._lock:
             if self._closed:
                 raise Closed("this producer was closed")
-            if self._messages and self._is_full(size):
+            if self._is_full(size):
                 return None
             self._messages += 1
             self._bytes += size
@@ -65,7 +65,7 @@ class Buffer:
             lanes = list(self._lanes.values())
         for lane in lanes:
             lane.hurry()
-        while self._messages and self._is_full(len(message.payload)):
+        while self._is_full(len(message.payload)):
             self._freed.clear()
             await self._freed.wait()
 
@@ -93,7 +93,10 @@ class Buffer:
                 await asyncio.wait(draining)
 
     def _is_full(self, size: int) -> bool:
-        return self._messages >= self._limits.buffer_messages or self._bytes + size > self._limits.buffer_bytes
+        limits = self._limits
+        return self._messages >= limits.buffer_messages or (
+            self._bytes + size > limits.buffer_bytes and self._messages > 0
+        )
 
     def _begin(self, queue: str, lane: Lane) -> None:
         draining = self._loop.create_task(self._drain(queue, lane))

@@ -1,5 +1,7 @@
 """A message to push, when the payload alone does not say everything."""
 
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +26,14 @@ class Outgoing(Struct, frozen=True):
     trace_id: UUID | str | None = None
     partition: str | None = None
     headers: Headers | None = None
+
+
+def messages(queue: str, partition: str, items: Iterable[Any]) -> list[model.Outgoing]:
+    """Payloads, or Outgoings among them, as they travel; payloads alone are encoded without a step of ours for each."""
+    given = list(items)
+    if any(issubclass(kind, Outgoing) for kind in set(map(type, given))):
+        return [message(queue, partition, item) for item in given]
+    return list(map(model.Outgoing, repeat(queue), payload.encode_all(given), repeat(partition)))
 
 
 def message(queue: str, partition: str, item: Any) -> model.Outgoing:

@@ -1,5 +1,6 @@
 """Payloads in and out: any JSON value; on the way in also structs, dataclasses and pydantic models."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +10,8 @@ from queenmq.errors import InvalidPayload
 
 T = TypeVar("T")
 
+UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+
 _decode = msgspec.json.Decoder().decode
 
 
@@ -16,8 +19,16 @@ def encode(payload: object) -> bytes:
     """The JSON text of a payload; JSON that is ready is passed on untouched as `msgspec.Raw`."""
     try:
         return _encode(payload)
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+    except UNENCODABLE as error:
         raise InvalidPayload(f"a {type(payload).__name__} cannot be pushed: {error}") from error
+
+
+def encode_all(payloads: Sequence[object]) -> list[bytes]:
+    """The JSON texts of some payloads."""
+    try:
+        return list(map(_encode, payloads))
+    except UNENCODABLE:  # one of them, which is found one by one
+        return [encode(each) for each in payloads]
 
 
 def decode(payload: Raw) -> Any:

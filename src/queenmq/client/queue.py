@@ -7,7 +7,7 @@ from uuid import UUID
 
 from queenmq.client.answers import Fetched, Pushed
 from queenmq.client.calls import Fetch, Position, Push
-from queenmq.client.outgoing import Outgoing, message
+from queenmq.client.outgoing import Outgoing, messages
 from queenmq.client.reading import BYTES_MAX, AsyncReading
 from queenmq.client.source import AsyncSource
 from queenmq.client.tail import AsyncTail
@@ -46,7 +46,7 @@ class AsyncQueue(AsyncSource):
         name, partition = self.name, self._request.partition
         if partition is None:
             partition = DEFAULT_PARTITION
-        return await self._queen.call(Push([message(name, partition, item) for item in items]))
+        return await self._queen.call(Push(messages(name, partition, items)))
 
     # -- read without a group
 

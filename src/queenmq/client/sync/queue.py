@@ -8,7 +8,7 @@ from uuid import UUID
 
 from queenmq.client.answers import Fetched, Pushed
 from queenmq.client.calls import Fetch, Position, Push
-from queenmq.client.outgoing import Outgoing, message
+from queenmq.client.outgoing import Outgoing, messages
 from queenmq.client.sync.reading import BYTES_MAX, Reading
 from queenmq.client.sync.source import Source
 from queenmq.client.sync.tail import Tail
@@ -47,7 +47,7 @@ class Queue(Source):
         name, partition = self.name, self._request.partition
         if partition is None:
             partition = DEFAULT_PARTITION
-        return self._queen.call(Push([message(name, partition, item) for item in items]))
+        return self._queen.call(Push(messages(name, partition, items)))
 
     # -- read without a group
 

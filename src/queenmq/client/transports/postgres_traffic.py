@@ -12,7 +12,7 @@ from queenmq.client.transports.postgres_table import HandlerTable, text, uuid
 from queenmq.engine import reading
 from queenmq.engine.reading import ChangesAsked, OffsetRead
 from queenmq.errors import BY_CODE, InvalidArgument, Paused, QueenError, QueueNotFound
-from queenmq.model import Outgoing, message_text
+from queenmq.model import OFFSET_DIGITS, Outgoing, message_text
 
 if TYPE_CHECKING:
     from queenmq.client.transports.postgres import PostgresTransport
@@ -82,11 +82,17 @@ async def changed(transport: "PostgresTransport", call: calls.Changed) -> Change
 
 
 def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> list[Pushed]:
-    told = []
+    """The answers; what messages of one segment have in common is written once for all that follow each other."""
+    told: list[Pushed] = []
+    created_at, partition_id, prefix, partition = None, 0, "", ""
     for message, each in zip(messages, pushed, strict=True):
-        id = message_text(each.created_at, each.partition_id, each.offset)
+        if each.created_at is not created_at or each.partition_id != partition_id:
+            created_at, partition_id = each.created_at, each.partition_id
+            prefix = message_text(created_at, partition_id, 0)[:-OFFSET_DIGITS]
+            partition = text(partition_id)
+        id = f"{prefix}{each.offset:010x}"
         status: PushStatus = "duplicate" if each.duplicate else "queued"
-        told.append(Pushed(status, message.queue, each.given_transaction_id or id, id, text(each.partition_id)))
+        told.append(Pushed(status, message.queue, each.given_transaction_id or id, id, partition))
     return told
 
 
