@@ -56,6 +56,12 @@ def test_a_line_that_is_not_json_is_named_and_what_went_before_is_told(queen, qu
     queen("push", "", "1", status=1)
 
 
+@pytest.mark.parametrize("options", [(), ("--key", "who")])
+def test_a_line_that_is_not_text_is_named(queen, queue, options):
+    said = queen("push", queue, *options, stdin=b'{"who": "\xc3\xa9"}\n\n{"who": "\xff"}\n', status=1).err
+    assert "line 3 is not JSON: 'utf-8' codec" in said
+
+
 def test_what_is_kept_comes_back_when_its_lease_ends(queen, queue):
     queen("push", queue, "1")
     [message] = queen("pop", queue, "--keep", "--json").json_lines

@@ -22,6 +22,9 @@ from queenmq.errors import InvalidPayload, QueenError
 from queenmq.model import DEFAULT_PARTITION
 
 CHUNK_BYTES = 1 << 20  # read at once, and so about the most that is pushed at once
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_raw = msgspec.json.Decoder(Raw).decode
 
 app = command_app()
 
@@ -150,6 +153,11 @@ def _message(line: bytes, number: int, partition: str, key: str | None) -> Outgo
             raise InvalidPayload(f'line {number} has no text or whole number "{key}" to name its partition')
         partition = str(named)
     return Outgoing(Raw(line), partition=partition)
+
+
+def _check_text(text: bytes) -> None:
+    if not text.isascii():
+        text.decode()  # what is not looked into is not known to be UTF-8
 
 
 def _progress(file: Path | None) -> Any:
