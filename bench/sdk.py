@@ -12,6 +12,7 @@ import msgspec
 from pgmq.async_queue import PGMQueue
 from pgmq.install import get_embedded_install_sql
 
+from bench import sdk_file
 from bench.harness import Bench, Line, median, payloads, rate
 from bench.http import serving
 from bench.http.connection import Connection
@@ -31,6 +32,7 @@ Push = Callable[[int], Awaitable[None]]
 async def run(bench: Bench) -> None:
     await _overhead(bench)
     await _direct(bench)
+    await sdk_file.run(bench)
 
 
 async def _overhead(bench: Bench) -> None:

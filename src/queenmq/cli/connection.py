@@ -11,13 +11,17 @@ from queenmq.config import Settings
 
 T = TypeVar("T")
 
+CACHE_BYTES_MAX = 8 << 20
+
 
 def connected(url: str | None, dsn: str | None, work: Callable[[AsyncQueen], Awaitable[T]]) -> T:
     """Do something with a connection; without an address, where QUEEN_URL or QUEEN_DSN say, or on this machine."""
 
     async def run() -> T:
-        # A command comes and goes: what must go on (retention, ticks) is left to servers.
-        async with AsyncQueen(address(url, dsn), settings=Settings.load(upkeep=False)) as queen:
+        # A command comes and goes: what must go on (retention, ticks) is left to servers, and what it pushed it will
+        # hardly pop itself.
+        settings = Settings.load(upkeep=False, segment_cache_bytes_max=CACHE_BYTES_MAX)
+        async with AsyncQueen(address(url, dsn), settings=settings) as queen:
             return await work(queen)
 
     return asyncio.run(run())

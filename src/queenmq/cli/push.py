@@ -2,8 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from operator import attrgetter
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, BinaryIO
@@ -32,7 +34,7 @@ app = command_app()
 class Batch(Struct, frozen=True):
     """Some messages, and how many bytes of the input were read with them."""
 
-    messages: list[Outgoing]
+    messages: Sequence[Raw | Outgoing]
     position: int
 
 
@@ -78,9 +80,9 @@ def main(
     """
     report = Report(queue)
     with _input(payloads, file) as source, _progress(file) as progress:
-        batches = _batches(source, batch, partition, key)
+        batches = _batches(source, batch, key)
         try:
-            connected(url, dsn, lambda queen: _push(queen, report, batches, progress))
+            connected(url, dsn, lambda queen: _push(queen, report, partition, batches, progress))
         except (QueenError, KeyboardInterrupt):
             print(f"pushed before it ended: {report.pushed:,}", file=sys.stderr)
             raise
@@ -90,16 +92,19 @@ def main(
         print(report.sentence)
 
 
-async def _push(queen: AsyncQueen, report: Report, batches: Iterator[Batch], progress: Progress | None) -> None:
+async def _push(
+    queen: AsyncQueen, report: Report, partition: str, batches: Iterator[Batch], progress: Progress | None
+) -> None:
     """Send batch after batch; the next one is read while one is on its way."""
     started = perf_counter()
+    queue = queen.queue(report.queue).partition(partition)
     upcoming = asyncio.create_task(asyncio.to_thread(next, batches, None))
     while (batch := await upcoming) is not None:
         upcoming = asyncio.create_task(asyncio.to_thread(next, batches, None))
-        answers = await queen.queue(report.queue).push_many(batch.messages)
-        report.pushed += len(answers)
-        report.duplicates += sum(answer.duplicate for answer in answers)
-        report.buffered += sum(answer.status == "buffered" for answer in answers)
+        counts = Counter(map(attrgetter("status"), await queue.push_many(batch.messages)))
+        report.pushed += counts.total()
+        report.duplicates += counts["duplicate"]
+        report.buffered += counts["buffered"]
         report.seconds = perf_counter() - started
         if progress is not None:
             rate = report.pushed / report.seconds
@@ -119,40 +124,63 @@ def _input(payloads: list[str] | None, file: Path | None) -> Any:
     return nullcontext(sys.stdin.buffer)
 
 
-def _batches(source: BinaryIO | list[bytes], size: int, partition: str, key: str | None) -> Iterator[Batch]:
+def _batches(source: BinaryIO | list[bytes], size: int, key: str | None) -> Iterator[Batch]:
     """The messages of the input, some at a time; empty lines are none."""
     number = 1
-    for lines, position in [(source, 0)] if isinstance(source, list) else _chunks(source):
+    for lines, position in [(source, 0)] if isinstance(source, list) else _chunks(source, size):
         for start in range(0, len(lines), size):
             taken = lines[start : start + size]
-            messages = [_message(line, at, partition, key) for at, line in enumerate(taken, number) if line.strip()]
-            number += len(taken)
-            if messages:
+            if messages := _messages(taken, number, key):
                 yield Batch(messages, position)
+            number += len(taken)
 
 
-def _chunks(source: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
-    """Lines as they arrive, and how much was read: what a pipe has is taken, without waiting for more."""
+def _chunks(source: BinaryIO, size: int) -> Iterator[tuple[list[bytes], int]]:
+    """Lines as they arrive, and how much was read.
+
+    What a pipe has is taken, without waiting for more; of a chunk that is full, whole batches.
+    """
+    kept: list[bytes] = []
     rest, position = b"", 0
     while chunk := source.read1(CHUNK_BYTES):  # type: ignore[attr-defined]  # both inputs are buffered readers
         position += len(chunk)
         *lines, rest = (rest + chunk).split(b"\n")
-        yield lines, position
-    yield [rest], position
+        lines = kept + lines
+        taken = len(lines) // size * size if len(chunk) == CHUNK_BYTES else 0
+        kept = lines[taken:] if taken else []
+        yield lines[: taken or None], position
+    yield [*kept, rest], position
 
 
-def _message(line: bytes, number: int, partition: str, key: str | None) -> Outgoing:
-    """A line as a message, in the partition that it names."""
-    try:
-        value = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidPayload(f"line {number} is not JSON: {error}") from error
+def _messages(lines: list[bytes], number: int, key: str | None) -> Sequence[Raw | Outgoing]:
+    """Lines as messages, in the partitions that they name; `number` is that of the first line."""
     if key is not None:
-        named = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(named, str | int) or isinstance(named, bool):
-            raise InvalidPayload(f'line {number} has no text or whole number "{key}" to name its partition')
-        partition = str(named)
-    return Outgoing(Raw(line), partition=partition)
+        return [_keyed(line, at, key) for at, line in enumerate(lines, number) if line.strip()]
+    try:
+        _check_text(b"".join(lines))
+        return list(map(_raw, filter(bytes.strip, lines)))
+    except NOT_JSON:  # one of them, which is found one by one
+        for at, line in enumerate(lines, number):
+            _check(line, at)
+        raise
+
+
+def _keyed(line: bytes, number: int, key: str) -> Outgoing:
+    _check(line, number)
+    value = msgspec.json.decode(line)
+    named = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(named, str | int) or isinstance(named, bool):
+        raise InvalidPayload(f'line {number} has no text or whole number "{key}" to name its partition')
+    return Outgoing(Raw(line), partition=str(named))
+
+
+def _check(line: bytes, number: int) -> None:
+    try:
+        _check_text(line)
+        if line.strip():
+            _raw(line)
+    except NOT_JSON as error:
+        raise InvalidPayload(f"line {number} is not JSON: {error}") from error
 
 
 def _check_text(text: bytes) -> None:

@@ -1,0 +1,98 @@
+"""`queen push` of a large file: how fast, next to the engine alone, and with how much memory."""
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.harness import Bench, Line, payloads
+from bench.http import serving
+from queenmq.engine import Engine
+from queenmq.model import Outgoing
+
+LINES = 1_000_000
+BATCH = 1_000  # the command's default
+OF_ENGINE = 0.75  # from there on it is the engine that is waited for
+GROWTH_MB_MAX = 10  # of ten times as many lines
+
+# The command, and then what it has used. The operating system would count its parent's memory as its own.
+PROGRAM = """
+import json, re, sys, time
+from pathlib import Path
+from queenmq.cli import main
+status = main()
+memory = re.search("VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())
+print(json.dumps({"memory_kb": int(memory[1]), "cpu_seconds": time.process_time()}))
+sys.exit(status)
+"""
+
+
+async def run(bench: Bench) -> None:
+    lines = LINES // 50 if bench.quick else LINES
+    async with serving(bench) as served:
+        alone = await _engine(served.dsn, lines)
+        ways = {"--dsn": served.dsn, "--url": f"http://{served.host}:{served.port}"}
+        with _file(lines // 10) as small, _file(lines) as large:
+            for option, address in ways.items():
+                before = await _queen_push(small, option, address)
+                pushed = await _queen_push(large, option, address)
+                _report(bench, f"queen push of {lines:,} lines, {option}", alone, before, pushed)
+
+
+def _report(
+    bench: Bench, case: str, alone: dict[str, float], before: dict[str, float], pushed: dict[str, float]
+) -> None:
+    part = pushed["rate"] / alone["rate"]
+    detail = (
+        f"{pushed['rate']:,.0f}/s, the engine alone {alone['rate']:,.0f}/s; CPU a message: the command "
+        f"{pushed['cpu']:.1f} µs, the engine alone {alone['cpu']:.1f} µs"
+    )
+    bench.report(Line(case, f"{OF_ENGINE:.0%} of the engine", f"{part:.0%}", part >= OF_ENGINE, detail))
+    growth = pushed["memory_mb"] - before["memory_mb"]
+    detail = f"{pushed['memory_mb']:.0f} MB at most, {before['memory_mb']:.0f} MB for a tenth of the lines"
+    bench.report(Line(f"{case}: memory", "constant", f"{growth:+.0f} MB", growth < GROWTH_MB_MAX, detail))
+
+
+async def _engine(dsn: str, lines: int) -> dict[str, float]:
+    """The same batches, one after the other, made ready beforehand."""
+    messages = [Outgoing("engine", text) for text in payloads()[:BATCH]]
+    async with Engine(dsn) as engine:
+        started, cpu = time.perf_counter(), time.process_time()
+        for _ in range(lines // BATCH):
+            await engine.push(messages)
+        seconds = time.perf_counter() - started
+        return {"rate": lines / seconds, "cpu": (time.process_time() - cpu) / lines * 1_000_000}
+
+
+async def _queen_push(file: Path, option: str, address: str) -> dict[str, float]:
+    """What the command says of itself, and what the operating system says of it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("QUEEN_")}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, "push", "file", "--file", str(file), "--json", option, address,
+        env=environment, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said
+    report, usage = map(json.loads, said.splitlines())
+    return {
+        "rate": report["pushed"] / report["seconds"],
+        "cpu": usage["cpu_seconds"] / report["pushed"] * 1_000_000,
+        "memory_mb": usage["memory_kb"] / 1024,
+    }
+
+
+@contextlib.contextmanager
+def _file(lines: int) -> Iterator[Path]:
+    texts = b"".join(text + b"\n" for text in payloads())
+    with tempfile.TemporaryDirectory(prefix="queen-bench-") as directory:
+        path = Path(directory) / "orders.jsonl"
+        with path.open("wb") as file:
+            for _ in range(lines // 1_000):
+                file.write(texts)
+        yield path
