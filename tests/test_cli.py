@@ -55,7 +55,7 @@ def test_help_imports_no_command():
     program = "import sys; from queenmq.cli import main; main(['--help']); print([*sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert "'queenmq.cli'" in loaded
-    assert not [name for name in ("asyncpg", "aiohttp", "granian", "queenmq.engine") if f"'{name}'" in loaded]
+    assert not [name for name in ("asyncpg", "aiohttp", "httptools", "queenmq.engine") if f"'{name}'" in loaded]
 
 
 def test_version(capsys):

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from tests.broker.raw import Raw
 from tests.broker.shorthand import data, pop, push, refused
 
 ITEM = {"queue": "q", "payload": 1}
@@ -127,7 +127,7 @@ async def test_an_unknown_address_is_not_found(server, path):
         ("GET", "/push", "POST"),
         ("DELETE", "/ack", "POST"),
         ("POST", "/pop/queue/q", "GET, HEAD"),
-        ("BREW", "/push", "POST"),
+        ("TRACE", "/push", "POST"),
     ],
 )
 async def test_a_wrong_method_is_told_the_right_ones(http, method, path, allowed):
@@ -164,47 +164,14 @@ async def test_limits_are_settings(serve):
         assert (await http.get("/pop/queue/q?batch=10")).status_code == 204
         assert (await http.post("/push", json={"items": [ITEM] * 3})).status_code == 201
     slow = b"POST /api/v1/push HTTP/1.1\r\nhost: queen\r\ncontent-length: 100\r\n\r\n{"
-    assert (await raw(server, slow)).startswith(b"HTTP/1.1 408 ")
+    async with Raw.connected(server) as client:
+        client.send(slow)
+        refused(await client.answer(), 408, "BODY_TIMEOUT")
 
 
 async def chunks(count, size):
     for _ in range(count):
         yield b" " * size
-
-
-async def raw(server, sent):
-    """Send bytes over a connection of its own, and read the first bytes of the answer."""
-    url = urlsplit(server.url)
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    try:
-        writer.write(sent)
-        async with asyncio.timeout(20):
-            return await reader.read(4096)
-    finally:
-        writer.close()
-        await writer.wait_closed()
-
-
-async def test_headers_have_a_limit(serve, server):
-    request = b"GET /health HTTP/1.1\r\nhost: queen\r\nx: " + b"x" * 50_000 + b"\r\n\r\n"
-    assert (await raw(server, request)).startswith(b"HTTP/1.1 200 ")
-    narrow = await serve(header_bytes_max=8192)
-    assert (await raw(narrow, request)).startswith(b"HTTP/1.1 431 ")
-
-
-async def test_connections_beyond_the_limit_wait_for_others_to_close(serve):
-    server = await serve(connections_max=1)
-    poll = b"GET /api/v1/pop/queue/q?wait=true&timeout=1000 HTTP/1.1\r\nhost: queen\r\nconnection: close\r\n\r\n"
-    answered = []
-
-    async def send(name, request):
-        await raw(server, request)
-        answered.append(name)
-
-    first = asyncio.create_task(send("first", poll))
-    second = asyncio.create_task(send("second", b"GET /health HTTP/1.1\r\nhost: queen\r\n\r\n"))
-    await asyncio.gather(first, second)
-    assert answered == ["first", "second"]
 
 
 async def test_too_many_parked_polls_are_refused(serve):

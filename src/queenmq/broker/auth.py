@@ -125,10 +125,10 @@ def require(request: Request, need: Need) -> None:
 
 
 def _token(request: Request) -> str:
-    header = request.headers.get("authorization")
+    header = request.headers.get(b"authorization")
     if header is None:
         raise Unauthorized("the request carries no token")
-    scheme, _, token = header.partition(" ")
+    scheme, _, token = header.decode("latin-1").partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
         raise Unauthorized("the Authorization header is not of the form: Bearer <token>")

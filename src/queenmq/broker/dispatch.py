@@ -1,9 +1,8 @@
-"""The way of a request: from granian to its route, and back with the answer."""
+"""The way of a request: from a connection to its route, and back with the answer."""
 
 import logging
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any
 
 from queenmq.broker.app import ROUTES, Broker
 from queenmq.broker.auth import configured_authenticator
@@ -16,19 +15,16 @@ log = logging.getLogger(__name__)
 
 
 class Application:
-    """Takes a request from granian, finds its route, answers."""
+    """Takes a request from a connection, finds its route, answers."""
 
     def __init__(self, broker: Broker, routes: Sequence[Route] = ROUTES) -> None:
         self.broker = broker
         self.router = Router(routes)
         self._authenticator = configured_authenticator(broker.settings)
-        self._body_bytes_max = broker.settings.body_bytes_max
-        self._body_seconds_max = broker.settings.body_timeout_ms / 1000
         self._journal = Journal(broker.settings)
 
-    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+    async def respond(self, request: Request) -> Response:
         """Answer one request."""
-        request = Request(scope, protocol, self._body_bytes_max, self._body_seconds_max)
         metrics = self.broker.metrics
         metrics.in_flight += 1
         try:
@@ -38,11 +34,7 @@ class Application:
         seconds = perf_counter() - request.started
         metrics.answered(request.route, response.status, seconds)
         self._journal.note(request, response, seconds)
-        headers = list(response.headers)
-        if request.method == "HEAD" or not response.body:
-            protocol.response_empty(response.status, headers)
-        else:
-            protocol.response_bytes(response.status, headers, response.body)
+        return response
 
     async def _respond(self, request: Request) -> Response:
         try:

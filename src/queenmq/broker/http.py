@@ -1,17 +1,16 @@
-"""A request as routes see it, a response as they make it; the only place that knows granian's protocol objects."""
+"""A request as routes see it, a response as they make it; `connection` has what they look like on the wire."""
 
 import asyncio
 from datetime import datetime
 from functools import lru_cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Struct
 
 from queenmq.errors import (
-    BodyTimeout,
     BodyTooLarge,
     InvalidArgument,
     InvalidJson,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 JSON = ("content-type", "application/json")
-LATE = "the body is late"
 TRUE, FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 
 encode = msgspec.json.Encoder().encode
@@ -70,66 +68,93 @@ def failure(error: QueenError) -> Response:
 class Request:
     """One request: where it goes, what it asks, and who asks."""
 
-    __slots__ = ("_body_bytes_max", "_body_seconds_max", "_protocol", "_query", "headers", "method",
-                 "parked_seconds", "path", "path_parameters", "phases", "producer", "query_string", "roles", "route",
-                 "started")  # fmt: skip
+    __slots__ = ("_arrival", "_body_bytes_max", "_body_chunks", "_body_size", "_gone", "_query", "answered", "begun",
+                 "complete", "headers", "keep_alive", "method", "parked_seconds", "path", "path_parameters",
+                 "phases", "producer", "query_string", "roles", "route", "started", "waits_for_client")  # fmt: skip
 
-    def __init__(self, scope: Any, protocol: Any, body_bytes_max: int, body_seconds_max: float) -> None:
-        self.method: str = scope.method
-        self.path: str = scope.path
-        self.query_string: str = scope.query_string
-        self.headers: Mapping[str, str] = scope.headers
-        self.path_parameters: dict[str, str] = {}
+    def __init__(self, method: str, target: bytes, headers: dict[bytes, bytes], body_bytes_max: int) -> None:
+        self.method = method
+        self.path, _, self.query_string = target.decode(errors="replace").partition("?")  # as sent, not decoded
+        self.headers = headers  # by name in small letters
+        self.path_parameters: Mapping[str, str] = {}
         self.producer: str | None = None  # who pushes, as authentication knows it
         self.roles: frozenset[Role] | None = None  # what the token allows; None where nobody is asked for one
         self.route: Route | None = None
         self.phases: dict[str, float] = {}  # what took how many seconds, for the log of slow requests
         self.parked_seconds = 0.0  # spent waiting because the client asked to
         self.started = perf_counter()
-        self._protocol = protocol
+        self.keep_alive = True
+        self.begun = False  # somebody is answering it, or about to
+        self.complete = False  # all of the body is here
+        self.waits_for_client = False  # answering makes no sense without the client
+        self.answered = False
+        self._gone = False
         self._query: Mapping[str, str] | None = None
         self._body_bytes_max = body_bytes_max
-        self._body_seconds_max = body_seconds_max
+        self._body_chunks: list[bytes] = []
+        self._body_size = 0
+        self._arrival: asyncio.Future[None] | None = None
 
-    async def gone(self) -> None:
-        """Return when the client has closed the connection."""
-        await self._protocol.client_disconnect()
+    def abandon(self) -> None:
+        """The client has gone."""
+        self._gone = True
+
+    def is_abandoned(self) -> bool:
+        """Whether the client has gone."""
+        return self._gone
 
     # -- the body
 
+    def take(self, chunk: bytes) -> None:
+        """Some of the body has come; what is too large is not kept, but counted."""
+        self._body_size += len(chunk)
+        if self._body_size <= self._body_bytes_max and not self.answered:
+            self._body_chunks.append(chunk)
+        else:
+            self._body_chunks.clear()  # and read on: who is still sending would not hear the answer
+
+    def finish(self) -> None:
+        """All of the body is here."""
+        self.complete = True
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    def fail(self, error: QueenError) -> None:
+        """The rest of the body will not come."""
+        self.complete = True
+        if self._arrival is None:
+            self._arrival = asyncio.get_running_loop().create_future()
+        if not self._arrival.done():
+            self._arrival.set_exception(error)
+            self._arrival.exception()  # whoever asks for the body gets it; perhaps nobody does
+
+    def announces_too_much(self) -> bool:
+        """Whether the client says, before it sends it, that the body is larger than allowed."""
+        length = self.headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self._body_bytes_max:
+            self._body_size = int(length)
+            self.complete = True  # there will be no more of it
+        return self.complete
+
     async def body(self) -> bytes:
         """All of it, unless it is larger or slower than allowed."""
-        # As asyncio.timeout does it, at a tenth of its cost: this is done for every push and ack.
-        task = asyncio.current_task()
-        assert task is not None
-        late = asyncio.get_running_loop().call_later(self._body_seconds_max, task.cancel, LATE)
-        try:
-            return await self._read()
-        except asyncio.CancelledError as cancelled:
-            if cancelled.args != (LATE,) or task.uncancel():
-                raise
-            raise BodyTimeout(f"the body did not arrive within {self._body_seconds_max:.0f} seconds") from None
-        finally:
-            late.cancel()
-
-    async def _read(self) -> bytes:
-        length = self.headers.get("content-length")
-        if length is not None and length.isdigit() and int(length) <= self._body_bytes_max:
-            return bytes(await self._protocol())
-        chunks, size = [], 0
-        async for chunk in self._protocol:
-            size += len(chunk)
-            if size <= self._body_bytes_max:
-                chunks.append(chunk)
-            else:
-                chunks.clear()  # and read on: who is still sending would not hear the answer
-        if size > self._body_bytes_max:
-            raise BodyTooLarge(f"the body has {size} bytes; {self._body_bytes_max} is the most")
-        return b"".join(chunks)
+        if self._arrival is None and not self.complete:
+            self._arrival = asyncio.get_running_loop().create_future()
+        if self._arrival is not None:
+            await self._arrival
+        if self._body_size > self._body_bytes_max:
+            raise BodyTooLarge(f"the body has {self._body_size} bytes; {self._body_bytes_max} is the most")
+        chunks = self._body_chunks
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
         """The body, decoded and checked."""
         return decode(await self.body(), decoder)
+
+    async def json_or(self, default: T, decoder: "msgspec.json.Decoder[T]") -> T:
+        """The same where a body may be left out."""
+        body = await self.body()
+        return decode(body, decoder) if body else default
 
     # -- the query
 
@@ -139,7 +164,7 @@ class Request:
         if self._query is None:
             try:
                 self._query = _parsed(self.query_string)
-            except (UnicodeDecodeError, ValueError):
+            except ValueError:
                 raise InvalidArgument("the query is not UTF-8") from None
         return self._query
 
@@ -173,6 +198,8 @@ class Request:
 
 @lru_cache(maxsize=1_000)  # consumers ask the same again and again
 def _parsed(query: str) -> "Mapping[str, str]":
+    if "\ufffd" in query:  # what stands for bytes that are no text
+        raise ValueError(query)
     return dict(parse_qsl(query, keep_blank_values=True, errors="strict"))
 
 

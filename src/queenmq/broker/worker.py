@@ -1,4 +1,4 @@
-"""One server process: an engine, the application, and granian in between.
+"""One server process: an engine, the application, and a port.
 
 Started by `server`, which hands over the settings as JSON on standard input and reads one line from standard
 output: that the process is ready, or why it cannot be. SIGTERM: parked polls go home, what was accepted is
@@ -16,25 +16,22 @@ from pathlib import Path
 
 import msgspec
 import uvloop
-from granian.constants import HTTPModes, Interfaces, SSLProtocols
-from granian.http import HTTP1Settings
-from granian.server.embed import Server
 from msgspec.structs import replace
 
 from queenmq.broker import logs
 from queenmq.broker.app import Broker
 from queenmq.broker.dispatch import Application
+from queenmq.broker.listener import Listener
 from queenmq.broker.metrics import Metrics
 from queenmq.broker.spool import spooling
 from queenmq.config import Settings
 from queenmq.engine import Engine
 from queenmq.engine.presence import Presence
-from queenmq.errors import ConfigurationError, QueenError
+from queenmq.errors import QueenError
 
 log = logging.getLogger(__name__)
 
 READY = b"ready\n"
-HEADER_TIMEOUT_MS = 10_000
 
 Given = tuple[Settings, int, Path]  # what a worker is told: the settings, the port, where workers leave their numbers
 
@@ -59,51 +56,20 @@ class Worker:
             for number in (signal.SIGTERM, signal.SIGINT):  # not before: there is nothing to finish yet
                 loop.add_signal_handler(number, self._stop.set)
             broker = Broker(self._engine, self._presence, spool, self._settings, self._metrics)
-            application = Application(broker)
-            server = Server(
-                application,
-                address=self._settings.host,
-                port=self._port,
-                interface=Interfaces.RSGI,
-                http=HTTPModes.http1,
-                http1_settings=HTTP1Settings(
-                    max_buffer_size=self._settings.header_bytes_max, header_read_timeout=HEADER_TIMEOUT_MS
-                ),
-                websockets=False,
-                backlog=1024,
-                backpressure=self._settings.connections_max,
-                ssl_cert=self._settings.tls_cert,
-                ssl_key=self._settings.tls_key,
-                ssl_protocol_min=SSLProtocols.tls12,
-                log_enabled=False,
-            )
-            serving = asyncio.create_task(server.serve())
+            listener = Listener(self._settings, Application(broker).respond)
+            await listener.open(self._port)
             writing = asyncio.create_task(self._metrics.write())
-            await self._listening(serving)
             os.write(1, READY)
-            await asyncio.wait((serving, asyncio.create_task(self._stop.wait())), return_when=asyncio.FIRST_COMPLETED)
-            await self._drain(server, serving)
+            await self._stop.wait()
+            await self._drain(listener)
             writing.cancel()
 
-    async def _listening(self, serving: asyncio.Task[None]) -> None:
-        """Return when somebody who connects is heard: granian listens in a thread of its own."""
-        while not serving.done():
-            try:
-                _, writer = await asyncio.open_connection(self._settings.host, self._port)
-            except OSError:
-                await asyncio.sleep(0.005)
-            else:
-                writer.close()
-                return
-        raise ConfigurationError(f"cannot listen on {self._settings.host} port {self._port}")
-
-    async def _drain(self, server: Server, serving: asyncio.Task[None]) -> None:
+    async def _drain(self, listener: Listener) -> None:
         """Send parked polls home, take no new connection, and let requests in flight finish."""
         self._engine.waiting.send_home()
-        server.stop()  # type: ignore[no-untyped-call]
         try:
             async with asyncio.timeout(self._settings.stop_seconds_max):
-                await serving
+                await listener.close()
         except TimeoutError:
             log.warning("requests in flight took too long and were cut off")
 

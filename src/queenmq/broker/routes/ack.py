@@ -93,7 +93,7 @@ async def ack_batch(broker: "Broker", request: Request) -> Response:
 
 async def extend(broker: "Broker", request: Request) -> Response:
     """Keep a lease for longer."""
-    body = await request.json(_extend) if request.headers.get("content-length") not in (None, "0") else ExtendBody()
+    body = await request.json_or(ExtendBody(), _extend)
     if not 0 < body.seconds <= SECONDS_MAX:
         raise InvalidArgument(f"a lease is extended by more than 0 and at most {SECONDS_MAX:.0f} seconds")
     lease = request.path_parameters["lease"]

@@ -161,7 +161,7 @@ async def give_up_message(broker: "Broker", request: Request) -> Response:
     """Make a message a dead letter of a group that has not finished it."""
     text, partition_id, name = _address(request)
     group = request.text("consumerGroup") or QUEUE_MODE
-    body = await request.json(_give_up) if request.headers.get("content-length") not in (None, "0") else GiveUpBody()
+    body = await request.json_or(GiveUpBody(), _give_up)
     await broker.engine.admin.dead_letter_message(partition_id, name, group, body.error)
     return answer(GiveUpAnswer(True, text, name, group))
 

@@ -1,7 +1,5 @@
 """GET /pop: by partition, by queue, by namespace and task; waiting if asked to."""
 
-import asyncio
-import contextlib
 from datetime import datetime
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -108,20 +106,15 @@ async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_secon
     """Pop; a client that has gone away takes nothing with it."""
     if not wait_seconds:
         return await broker.engine.pop(asked)
-    poll = asyncio.ensure_future(broker.engine.pop(asked, wait_seconds))
-    gone = asyncio.ensure_future(request.gone())
-    try:
-        await asyncio.wait((poll, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not gone.done():
-            return poll.result()
-    finally:
-        poll.cancel()
-        gone.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        popped = await poll  # served in the very moment
-        if popped.leases and popped.leases[0].id is not None:
-            await broker.engine.release(popped.leases[0].id)
-    return NOTHING
+    if request.is_abandoned():
+        return NOTHING
+    request.waits_for_client = True  # from here on, this ends where the client does
+    popped = await broker.engine.pop(asked, wait_seconds)
+    request.waits_for_client = False
+    if request.is_abandoned() and popped.leases and popped.leases[0].id is not None:  # served in the very moment
+        await broker.engine.release(popped.leases[0].id)
+        return NOTHING
+    return popped
 
 
 def _request(request: Request, batch_max: int) -> PopRequest:

@@ -1,0 +1,302 @@
+"""One client's connection: requests come in, answers go out, one after the other.
+
+The only place that knows how HTTP looks on the wire. llhttp parses (`httptools`); what it refuses, what has too many
+headers and what takes too long is answered like every other error. A request is answered in a task of its own, which
+begins when all of it is there, or when what is missing is its body: who may not call need not send it. Requests that a
+client sends without waiting for answers wait here for their turn, and no more of them are read.
+"""
+
+import asyncio
+from collections import deque
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from queenmq.broker.http import Request, Response, failure
+from queenmq.errors import BodyTimeout, Busy, HeadersTimeout, HeadersTooLarge, InvalidHttp, QueenError
+
+if TYPE_CHECKING:
+    from queenmq.broker.listener import Listener
+
+HEADERS_MAX = 100
+HEAD_SECONDS_MAX = 10.0  # for an address and headers to arrive
+GOODBYE_SECONDS = 1.0  # that a client has to read why it is sent away, before the connection is cut
+CLOSE = (("connection", "close"),)
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Connection(asyncio.Protocol):
+    """Parses requests, has them answered, writes the answers."""
+
+    def __init__(self, listener: "Listener") -> None:
+        self._listener = listener
+        self._parser = HttpRequestParser(self)
+        self._transport: Any = None
+        self._target = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._header_count = 0
+        self._header_bytes = 0
+        self._head_bytes = 0  # of an address and headers that are not complete
+        self._in_head = False
+        self._incoming: Request | None = None  # the request whose body is on its way
+        self._current: Request | None = None  # the one that is being answered
+        self._waiting: deque[Request] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._refusal: Response | None = None  # the last answer, when the client is to be sent away
+        self._ended = False  # nothing that comes in counts any more
+        self._writable = True
+        self._paused = False  # not reading what the client sends
+
+    # -- what the event loop tells
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody has connected; beyond the limit they are told so when they ask for something."""
+        self._transport = transport
+        if not self._listener.admit(self):
+            transport.abort()  # type: ignore[attr-defined]
+            return
+        self._await(HEAD_SECONDS_MAX)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come in."""
+        if self._ended:
+            return
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:  # there is nothing to change to: what was asked is answered, and that is all
+            self._ended = True
+        except HttpParserError as error:
+            self._refuse(_refusal(error))
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._listener.header_bytes_max:
+                self._refuse(self._too_large())
+            elif self._timer is None:
+                self._await(HEAD_SECONDS_MAX)
+        elif self._incoming is not None and not self._incoming.begun:
+            self._await(self._listener.body_seconds_max)
+            self._begin(self._incoming)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """The client has gone: a poll that waits for it ends, and so does a request that was not all there."""
+        self._ended = True
+        self._listener.forget(self)
+        self._calm()
+        self._waiting.clear()
+        for request in (self._current, self._incoming):
+            if request is not None:
+                request.abandon()
+        current = self._current
+        if self._task is not None and current is not None and (current.waits_for_client or not current.complete):
+            self._task.cancel()
+
+    def pause_writing(self) -> None:
+        """The client does not read what it is sent."""
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        """It has read most of it."""
+        self._writable = True
+        if self._current is None:
+            self._go_on()
+
+    # -- what the parser tells
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._in_head = True
+        self._target = b""
+        self._headers = {}
+        self._head_bytes = self._header_bytes = self._header_count = 0
+
+    def on_url(self, target: bytes) -> None:
+        """Some of the address, mostly all of it."""
+        self._target += target
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        self._headers[name.lower()] = value
+        self._header_count += 1
+        self._header_bytes += len(name) + len(value)
+
+    def on_headers_complete(self) -> None:
+        """Only the body may be missing now."""
+        headers, listener = self._headers, self._listener
+        if self._header_count > HEADERS_MAX or self._header_bytes + len(self._target) > listener.header_bytes_max:
+            raise self._too_large()
+        self._in_head = False
+        request = self._incoming = Request(
+            self._parser.get_method().decode(), _origin_form(self._target), headers, listener.body_bytes_max
+        )
+        request.keep_alive = self._parser.should_keep_alive()
+        if headers.get(b"expect", b"").lower() == b"100-continue":
+            if request.announces_too_much():
+                request.keep_alive = False
+            else:
+                self._transport.write(CONTINUE)
+
+    def on_body(self, data: bytes) -> None:
+        """Some of the body."""
+        assert self._incoming is not None
+        self._incoming.take(data)
+
+    def on_message_complete(self) -> None:
+        """All of a request is here."""
+        request, self._incoming = self._incoming, None
+        assert request is not None
+        if self._timer is not None:
+            self._calm()
+        request.finish()
+        if not request.begun:
+            self._begin(request)
+
+    # -- answering
+
+    def _begin(self, request: Request) -> None:
+        request.begun = True
+        if self._current is not None or not self._writable:
+            self._waiting.append(request)
+            self._paused = True
+            self._transport.pause_reading()
+        else:
+            self._answer(request)
+
+    def _answer(self, request: Request) -> None:
+        self._current = request
+        self._task = self._listener.loop.create_task(self._respond(request))
+
+    async def _respond(self, request: Request) -> None:
+        if self._listener.is_full_for(self):
+            request.keep_alive = False
+            response = failure(Busy(f"the server has {self._listener.connections_max} connections already"))
+        else:
+            response = await self._listener.respond(request)
+        self._current = None
+        request.answered = True
+        if not request.is_abandoned():
+            self._write(request, response)
+            self._go_on()
+
+    def _write(self, request: Request, response: Response) -> None:
+        more = not self._ended or self._waiting or self._refusal is not None
+        keep = request.keep_alive and not self._listener.closing and bool(more)
+        framed = _framed(response, keep=keep)
+        self._transport.write(framed[: -len(response.body)] if request.method == "HEAD" and response.body else framed)
+        if not keep:
+            self._waiting.clear()
+            self._hang_up(all_read=self._incoming is None and not self._in_head)
+
+    def _go_on(self) -> None:
+        """The next request, the last answer, or nothing to do."""
+        if self._transport.is_closing() or not self._writable:
+            return
+        if self._waiting:
+            self._answer(self._waiting.popleft())
+        elif self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            self._transport.write(_framed(refusal, keep=False))
+            self._hang_up(all_read=False)
+        elif self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+
+    # -- the end
+
+    def _refuse(self, error: QueenError) -> None:
+        """Say why, after what was asked before, and hang up."""
+        self._ended = True
+        incoming = self._incoming
+        if incoming is not None and incoming.answered:
+            self._hang_up(all_read=False)
+            return
+        if incoming is not None and incoming.begun:  # whoever answers it hears that the rest is missing
+            incoming.keep_alive = False
+            incoming.fail(error)
+            return
+        self._refusal = failure(error)
+        if self._current is None:
+            self._go_on()
+
+    def _too_large(self) -> HeadersTooLarge:
+        return HeadersTooLarge(
+            f"address and headers have more than {self._listener.header_bytes_max} bytes, or {HEADERS_MAX} lines"
+        )
+
+    def close(self) -> None:
+        """The server stops: hang up as soon as what was asked is answered."""
+        if self._current is None and not self._waiting:
+            self._ended = True
+            self._transport.close()
+
+    def _hang_up(self, *, all_read: bool) -> None:
+        """Close, but not in the face of a client that is still sending: it would not read the answer."""
+        self._ended = True
+        if all_read or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._transport.write_eof()
+        self._await(GOODBYE_SECONDS)
+
+    def _await(self, seconds: float) -> None:
+        self._calm()
+        self._timer = self._listener.loop.call_later(seconds, self._late)
+
+    def _calm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        if self._ended:
+            self._transport.abort()
+        elif self._incoming is not None:
+            self._refuse(BodyTimeout(f"the body did not arrive within {self._listener.body_seconds_max:.0f} seconds"))
+        elif self._in_head:
+            self._refuse(HeadersTimeout(f"the headers did not arrive within {HEAD_SECONDS_MAX:.0f} seconds"))
+        else:
+            self._transport.close()  # connected, and never asked for anything
+
+
+def _refusal(error: HttpParserError) -> QueenError:
+    cause = error.__context__
+    if isinstance(error, HttpParserCallbackError) and isinstance(cause, QueenError):
+        return cause
+    return InvalidHttp(f"the request is not HTTP: {error}")
+
+
+def _origin_form(target: bytes) -> bytes:
+    """An address without the server's own: some say it, as they would to a proxy."""
+    if target.startswith(b"/") or b"://" not in target:
+        return target
+    return b"/" + target.split(b"://", 1)[1].partition(b"/")[2]
+
+
+@lru_cache(maxsize=256)
+def _head(status: int, headers: tuple[tuple[str, str], ...], keep: bool) -> bytes:  # noqa: FBT001 (a cache's key)
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (*headers, *(() if keep else CLOSE)))
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}".encode("latin-1")
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
+
+
+def _framed(response: Response, *, keep: bool) -> bytes:
+    """An answer as it travels."""
+    head = _head(response.status, response.headers, keep)
+    if response.status == HTTPStatus.NO_CONTENT:
+        return b"%bdate: %b\r\n\r\n" % (head, _date(int(time())))
+    return b"%bdate: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        head,
+        _date(int(time())),
+        len(response.body),
+        response.body,
+    )
