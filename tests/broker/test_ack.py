@@ -1,9 +1,10 @@
-"""POST /ack, /ack/batch and /lease/{lease}/extend."""
+"""POST /ack, /ack/batch, /lease/{lease}/extend and /lease/{lease}/release."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-from tests.broker.shorthand import ack, data, pop, push
+from tests.broker.shorthand import ack, data, pop, push, refused
 
 KEYS = {"index", "transactionId", "success", "error", "queueName", "partitionName", "leaseReleased", "dlq"}
 NO_LEASE = "Invalid or expired lease"
@@ -161,3 +162,30 @@ async def test_a_lease_that_is_gone_is_not_extended(http, queue):
     assert answer.json() == [
         {"index": 0, "leaseId": lease, "success": False, "expiresAt": None, "error": "Lease not found"}
     ]
+
+
+async def test_a_lease_can_be_given_back(http, queue):
+    first, *others = await leased(http, queue, 1, 2, 3)
+    lease = first["leaseId"]
+    await ack(http, first)
+    assert (await http.post(f"/lease/{lease}/release")).json() == [
+        {"index": 0, "leaseId": lease, "success": True, "error": None}
+    ]
+    assert [result["error"] for result in await ack(http, *others)] == ["Invalid or expired lease"] * 2
+    again = (await pop(http, queue, batch=10))["messages"]
+    assert [(message["data"], message["retryCount"]) for message in again] == [(2, 0), (3, 0)]
+
+
+async def test_a_lease_that_is_gone_is_not_given_back(http, queue):
+    lease = str(uuid4())
+    assert (await http.post(f"/lease/{lease}/release")).json() == [
+        {"index": 0, "leaseId": lease, "success": False, "error": "Lease not found"}
+    ]
+    refused(await http.post("/lease/no-uuid/release"), 400, "INVALID_ARGUMENT")
+
+
+async def test_a_lease_that_is_given_back_wakes_a_poll(http, queue):
+    (message,) = await leased(http, queue, 1)
+    poll = asyncio.create_task(pop(http, queue, wait=True))
+    await http.post(f"/lease/{message['leaseId']}/release")
+    assert data(await poll) == [1]

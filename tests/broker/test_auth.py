@@ -119,6 +119,7 @@ CALLS = {
     "pop": ("GET", "/pop/queue/empty", None),
     "ack": ("POST", "/ack", ACK),
     "lease": ("POST", "/lease/00000000-0000-0000-0000-000000000001/extend", {"seconds": 1}),
+    "release": ("POST", "/lease/00000000-0000-0000-0000-000000000001/release", None),
     "transaction of pushes": ("POST", "/transaction", {"operations": [PUSH]}),
     "transaction of acks": ("POST", "/transaction", {"operations": [ACK]}),
     "transaction of both": ("POST", "/transaction", {"operations": [ACK, PUSH]}),
@@ -126,15 +127,18 @@ CALLS = {
     "groups": ("GET", "/consumer-groups", None),
     "status": ("GET", "/status", None),
     "dead letters": ("GET", "/dlq", None),
+    "messages": ("GET", "/messages", None),
+    "fetch": ("POST", "/fetch", {"entries": [{"queue": "matrix", "partition": "Default", "offset": 0}]}),
+    "changed": ("POST", "/partitions/changed", {"entries": [{"queue": "matrix"}]}),
     "maintenance": ("GET", "/system/maintenance", None),
     "configure": ("POST", "/configure", {"queue": "matrix"}),
     "delete": ("DELETE", "/resources/queues/nothing", None),
     "pause": ("POST", "/system/maintenance", {"enabled": False}),
 }
 EVERYTHING = set(CALLS)
-READING = {"queues", "groups", "status", "dead letters", "maintenance"}
+READING = {"queues", "groups", "status", "dead letters", "messages", "fetch", "changed", "maintenance"}
 PRODUCING = READING | {"push", "transaction of pushes"}
-CONSUMING = READING | {"pop", "ack", "lease", "transaction of acks"}
+CONSUMING = READING | {"pop", "ack", "lease", "release", "transaction of acks"}
 ADMINISTERING = {"configure", "delete", "pause"}
 
 

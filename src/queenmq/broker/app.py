@@ -53,6 +53,7 @@ ROUTES: Sequence[Route] = (
         takes=ack.ExtendBody,
         gives=list[ack.ExtendResult],
     ),
+    Route("POST", "/api/v1/lease/{lease}/release", ack.release, "consumer", gives=list[ack.ReleaseResult]),
     Route(
         "POST",
         "/api/v1/transaction",
@@ -62,7 +63,7 @@ ROUTES: Sequence[Route] = (
         gives=transaction.TransactionAnswer,
     ),
     # -- reads by offset
-    Route("POST", "/api/v1/fetch", reading.fetch, "consumer", takes=reading.FetchBody, gives=reading.FetchAnswer),
+    Route("POST", "/api/v1/fetch", reading.fetch, "read-only", takes=reading.FetchBody, gives=reading.FetchAnswer),
     Route(
         "POST",
         "/api/v1/partitions/changed",

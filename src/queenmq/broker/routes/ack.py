@@ -1,4 +1,4 @@
-"""POST /ack, /ack/batch and /lease/{lease}/extend."""
+"""POST /ack, /ack/batch, /lease/{lease}/extend and /lease/{lease}/release."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 STATUSES: dict[str, AckStatus] = {status: status for status in get_args(AckStatus)} | {"success": "completed"}
 NOT_FOUND = "Message not found"
 NO_LEASE = "Invalid or expired lease"
+NOT_LEASED = "Lease not found"
 SECONDS = 60.0
 SECONDS_MAX = 604_800.0
 
@@ -71,6 +72,15 @@ class ExtendResult(Struct, rename="camel"):
     error: str | None
 
 
+class ReleaseResult(Struct, rename="camel"):
+    """The answer to one release."""
+
+    index: int
+    lease_id: str
+    success: bool
+    error: str | None
+
+
 _ack = msgspec.json.Decoder(AckBody)
 _batch = msgspec.json.Decoder(AckBatchBody)
 _extend = msgspec.json.Decoder(ExtendBody)
@@ -100,8 +110,17 @@ async def extend(broker: "Broker", request: Request) -> Response:
     try:
         expires_at = await broker.engine.renew(wire.uuid(lease, "the lease id"), body.seconds)
     except LeaseGone:
-        return answer([ExtendResult(0, lease, False, None, "Lease not found")])
+        return answer([ExtendResult(0, lease, False, None, NOT_LEASED)])
     return answer([ExtendResult(0, lease, True, expires_at, None)])
+
+
+async def release(broker: "Broker", request: Request) -> Response:
+    """Give a lease back: what of it was not acknowledged is delivered again at once, and counts no failure."""
+    lease = request.path_parameters["lease"]
+    lease_id = wire.uuid(lease, "the lease id")
+    released = await broker.engine.release(lease_id)
+    broker.deliveries.forget(lease_id)
+    return answer([ReleaseResult(0, lease, released, None if released else NOT_LEASED)])
 
 
 async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
