@@ -31,12 +31,15 @@ OFFSET_DIGITS = 10  # of a message id as text, at its end
 
 def message_id(created_ms: int, partition_id: int, offset: int) -> UUID:
     """The UUIDv7 of a message: its time, its partition and its offset (see queen.message_id)."""
-    return UUID(
-        int=(created_ms << 80)
+    return UUID(int=_id_bits(created_ms, partition_id) | offset)
+
+
+def _id_bits(created_ms: int, partition_id: int) -> int:
+    return (
+        (created_ms << 80)
         | _VERSION_AND_VARIANT
         | ((partition_id >> 22) << 64)
         | ((partition_id & _PARTITION_LOW_BITS) << _OFFSET_BITS)
-        | offset
     )
 
 
@@ -47,7 +50,8 @@ def milliseconds(moment: datetime) -> int:
 
 @lru_cache(maxsize=10_000)
 def _id_prefix(created_at: datetime, partition_id: int) -> str:
-    return str(message_id(milliseconds(created_at), partition_id, 0))[:-OFFSET_DIGITS]
+    digits = f"{_id_bits(milliseconds(created_at), partition_id):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:-OFFSET_DIGITS]}"
 
 
 def message_text(created_at: datetime, partition_id: int, offset: int) -> str:

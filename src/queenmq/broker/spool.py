@@ -76,6 +76,7 @@ class Spool:
         self._counting = asyncio.Lock()
         self._positions: dict[UUID, int] = {}  # as last asked
         self._waits_for = ""  # what the log was last told
+        self._empty: bool | None = None  # as found in this turn of the event loop
 
     def _directory(self, settings: Settings) -> Path:
         """One for each database: two servers may have the same settings but for that."""
@@ -91,7 +92,17 @@ class Spool:
     @property
     def in_use(self) -> bool:
         """Whether pushes have to go through the spool now."""
-        return self._engine.database.away or self._presence.push_paused or not self._files.is_empty()
+        return self._engine.database.away or self._presence.push_paused or not self._is_empty()
+
+    def _is_empty(self) -> bool:
+        """Asked once for all pushes that are begun in one turn of the event loop: they had arrived before it began."""
+        if self._empty is None:
+            self._empty = self._files.is_empty()
+            asyncio.get_running_loop().call_soon(self._forget_empty)
+        return self._empty
+
+    def _forget_empty(self) -> None:
+        self._empty = None
 
     async def append(self, messages: Sequence[Outgoing], *, required: bool, mark: FlushMark | None) -> bool:
         """Keep messages that were checked; they are on the disk when this returns.

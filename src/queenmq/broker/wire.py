@@ -25,6 +25,7 @@ def partition_text(partition_id: int) -> str:
     return str(UUID(int=partition_id))
 
 
+@lru_cache(maxsize=10_000)
 def partition_number(text: str) -> int:
     """The partition a client means."""
     number = uuid(text, "partitionId").int

@@ -6,6 +6,7 @@ finished, then it exits.
 """
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
@@ -32,6 +33,7 @@ from queenmq.errors import QueenError
 log = logging.getLogger(__name__)
 
 READY = b"ready\n"
+GARBAGE_OBJECTS = 20_000  # that may pile up before somebody looks for cycles among them
 
 Given = tuple[Settings, int, Path]  # what a worker is told: the settings, the port, where workers leave their numbers
 
@@ -57,6 +59,7 @@ class Worker:
                 loop.add_signal_handler(number, self._stop.set)
             broker = Broker(self._engine, self._presence, spool, self._settings, self._metrics)
             listener = Listener(self._settings, Application(broker).respond)
+            _collect_rarely()
             await listener.open(self._port)
             writing = asyncio.create_task(self._metrics.write())
             os.write(1, READY)
@@ -84,6 +87,13 @@ def main() -> None:
     except QueenError as error:
         os.write(1, error.message.encode() + b"\n")
         sys.exit(1)
+
+
+def _collect_rarely() -> None:
+    """Requests leave no cycles behind; what was made until now stays, and need not be looked at again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_OBJECTS, 20, 50)
 
 
 def _path(kind: type, value: object) -> object:

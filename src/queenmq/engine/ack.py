@@ -39,6 +39,8 @@ STATUSES = frozenset(get_args(AckStatus))
 Held = tuple[int, int, UUID]  # partition, group, lease
 
 _key = attrgetter("partition_id", "group_id", "lease_id")
+_lease_id = attrgetter("lease_id")
+_place = attrgetter("partition_id", "group_id")
 _status = attrgetter("status")
 _offset = attrgetter("offset")
 
@@ -54,9 +56,8 @@ def gather(requests: Iterable[Sequence[Ack]]) -> dict[Held, Offsets]:
     """Acks by lease and partition."""
     held: dict[Held, Offsets] = {}
     for acks in requests:
-        keys = set(map(_key, acks))
-        if len(keys) == 1 and set(map(_status, acks)) == {"completed"}:  # a batch that was popped and done
-            held.setdefault(keys.pop(), Offsets([], [])).completed.extend(map(_offset, acks))
+        if _of_one_lease(acks) and set(map(_status, acks)) == {"completed"}:  # a batch that was popped and done
+            held.setdefault(_key(acks[0]), Offsets([], [])).completed.extend(map(_offset, acks))
             continue
         for ack in acks:
             offsets = held.setdefault(_key(ack), Offsets([], []))
@@ -65,6 +66,11 @@ def gather(requests: Iterable[Sequence[Ack]]) -> dict[Held, Offsets]:
             else:
                 offsets.others.append(ack)
     return held
+
+
+def _of_one_lease(acks: Sequence[Ack]) -> bool:
+    """Whether all of them are about one lease on one partition, as far as that can be told without comparing ids."""
+    return len(set(map(id, map(_lease_id, acks)))) == 1 and len(set(map(_place, acks))) == 1
 
 
 def arguments(held: dict[Held, Offsets]) -> list[Any]:
@@ -173,9 +179,8 @@ class Acker:
 
 
 def _answers(acks: Sequence[Ack], verdicts: "dict[Held, Verdict]") -> list[Acked]:
-    keys = set(map(_key, acks))
-    if len(keys) == 1:
-        verdict = verdicts[keys.pop()]
+    if _of_one_lease(acks):
+        verdict = verdicts[_key(acks[0])]
         if (same := verdict.of_all(min(map(_offset, acks)), max(map(_offset, acks)))) is not None:
             return [same] * len(acks)
     return [verdicts[_key(ack)].of(ack.offset) for ack in acks]

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import lru_cache
 
 from queenmq.engine.database import Database
 from queenmq.errors import InvalidName
@@ -99,6 +100,7 @@ class Partitions:
             self._known.popitem(last=False)
 
 
+@lru_cache(maxsize=10_000)  # consumers say the same names again and again
 def check_name(name: str, what: str) -> None:
     """Refuse here what queen.check_name would refuse, before it travels with others."""
     if not name or len(name) > NAME_CHARACTERS_MAX or any(c < " " or c == "\x7f" for c in name):

@@ -25,7 +25,7 @@ SECONDS = 60.0
 SECONDS_MAX = 604_800.0
 
 
-class AckBody(Struct, rename="camel"):
+class AckBody(Struct, gc=False, rename="camel"):
     """What became of one message; `transactionId` may be a message id too."""
 
     transaction_id: str
@@ -43,7 +43,7 @@ class AckBatchBody(Struct, rename="camel"):
     consumer_group: str | None = None
 
 
-class AckResult(Struct, rename="camel"):
+class AckResult(Struct, gc=False, rename="camel"):
     """The answer to one acknowledgement."""
 
     index: int
@@ -119,19 +119,28 @@ async def release(broker: "Broker", request: Request) -> Response:
     lease = request.path_parameters["lease"]
     lease_id = wire.uuid(lease, "the lease id")
     released = await broker.engine.release(lease_id)
-    broker.deliveries.forget(lease_id)
+    broker.deliveries.forget([lease_id])
     return answer([ReleaseResult(0, lease, released, None if released else NOT_LEASED)])
 
 
 async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
     """Find the messages that are meant, and say what became of them."""
     places = await locate(broker, bodies, group)
-    acks = [place if isinstance(place, Ack) else None for place in places]
-    answers = iter(await broker.engine.ack([each for each in acks if each is not None]) if any(acks) else ())
-    results = [
-        _result(broker, index, body, place, next(answers) if isinstance(place, Ack) else None)
-        for index, (body, place) in enumerate(zip(bodies, places, strict=True))
-    ]
+    acks = [place for place in places if isinstance(place, Ack)]
+    acked = iter(await broker.engine.ack(acks) if acks else ())
+    results: list[AckResult] = []
+    ended: dict[UUID, None] = {}
+    for index, (body, place) in enumerate(zip(bodies, places, strict=True)):
+        if isinstance(place, Ack):
+            told = next(acked)
+            if told.released:
+                ended[place.lease_id] = None
+            result = _result(broker, index, body.transaction_id, place, told)
+        else:
+            names = broker.deliveries.names(wire.partition_number(body.partition_id))
+            result = AckResult(index, body.transaction_id, False, place, *names)
+        results.append(result)
+    broker.deliveries.forget(ended)
     broker.metrics.acked += sum(result.success for result in results)
     return results
 
@@ -142,16 +151,22 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
     unknown: list[tuple[int, int, str, AckStatus]] = []
     if group is not None:
         check_name(group, "group")
+    find = broker.deliveries.find
     for index, body in enumerate(bodies):
-        status = _status(body)
+        status = STATUSES.get(body.status) if body.status else "completed"
+        if status is None:
+            raise InvalidStatus(f"a status is one of {', '.join(STATUSES)}, not {body.status!r}")
         if body.consumer_group is not None:
             check_name(body.consumer_group, "group")
+        part = find(body.lease_id, body.partition_id)
+        offset = None if part is None else part.offsets.get(body.transaction_id)
+        if part is not None and offset is not None:
+            found[index] = Ack(part.partition_id, part.group_id, part.lease_id, offset, status, body.error)
+            continue
         partition_id = wire.partition_number(body.partition_id)
-        lease_id = wire.uuid(body.lease_id, "leaseId") if body.lease_id else None
-        place = lease_id and broker.deliveries.find(lease_id, partition_id, body.transaction_id)
-        if place and lease_id is not None:
-            found[index] = Ack(partition_id, place[0], lease_id, place[1], status, body.error)
-        elif "\0" not in body.transaction_id:  # else nobody could have pushed it
+        if body.lease_id:
+            wire.uuid(body.lease_id, "leaseId")
+        if "\0" not in body.transaction_id:  # else nobody could have pushed it
             unknown.append((index, partition_id, body.consumer_group or group or QUEUE_MODE, status))
     if unknown:
         located = await broker.engine.admin.locate_messages(
@@ -173,20 +188,7 @@ def _ack_of(body: AckBody, partition_id: int, located: Located, status: AckStatu
     return Ack(partition_id, located.group_id, lease_id, located.offset, status, body.error)
 
 
-def _status(body: AckBody) -> AckStatus:
-    status = STATUSES.get(body.status or "completed")
-    if status is None:
-        raise InvalidStatus(f"a status is one of {', '.join(STATUSES)}, not {body.status!r}")
-    return status
-
-
-def _result(broker: "Broker", index: int, body: AckBody, place: Ack | str, acked: Acked | None) -> AckResult:
-    queue, partition = broker.deliveries.names(wire.partition_number(body.partition_id))
-    if isinstance(place, str) or acked is None:
-        return AckResult(index, body.transaction_id, False, str(place), queue, partition)
-    if acked.released:
-        broker.deliveries.forget(place.lease_id)
+def _result(broker: "Broker", index: int, name: str, place: Ack, acked: Acked) -> AckResult:
+    queue, partition = broker.deliveries.names(place.partition_id)
     error = None if acked.accepted else NO_LEASE
-    return AckResult(
-        index, body.transaction_id, acked.accepted, error, queue, partition, acked.released, acked.dead_lettered
-    )
+    return AckResult(index, name, acked.accepted, error, queue, partition, acked.released, acked.dead_lettered)

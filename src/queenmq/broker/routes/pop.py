@@ -1,6 +1,7 @@
 """GET /pop: by partition, by queue, by namespace and task; waiting if asked to."""
 
 from datetime import datetime
+from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -74,6 +75,9 @@ class PopAnswer(Struct, rename="camel"):
     messages: list[PoppedMessage]
 
 
+_transaction_id = attrgetter("transaction_id")
+
+
 async def pop(broker: "Broker", request: Request) -> Response:
     """Lease messages; with wait=true, wait until there are some."""
     asked = _request(request, broker.settings.batch_messages_max)
@@ -86,7 +90,7 @@ async def pop(broker: "Broker", request: Request) -> Response:
     if not popped.messages and empty_status == 204:
         return EMPTY
     found = _answer(popped, asked.group)
-    broker.deliveries.remember(popped, (message.transaction_id for message in found.messages))
+    broker.deliveries.remember(popped, found.lease_id, list(map(_transaction_id, found.messages)))
     response = answer(found)
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
     return response
@@ -157,7 +161,8 @@ def _answer(popped: Popped, group: str) -> PopAnswer:
     lease_id = str(popped.leases[0].id or "") if popped.leases else ""
     for message in popped.messages:
         lease = message.lease
-        id = message_text(message.created_at, lease.partition_id, message.offset)
+        partition_id = lease.partition_id
+        id = message_text(message.created_at, partition_id, message.offset)
         messages.append(
             PoppedMessage(
                 id,
@@ -167,7 +172,7 @@ def _answer(popped: Popped, group: str) -> PopAnswer:
                 message.created_at,
                 lease.queue,
                 lease.partition,
-                wire.partition_text(lease.partition_id),
+                wire.partition_text(partition_id),
                 message.offset,
                 lease_id,
                 group,
