@@ -10,6 +10,8 @@ CREATE SCHEMA queen;
 
 -- function queen.advance_group(text, text, smallint, pg_snapshot, boolean, timestamp with time zone)
 
+-- function queen.append_staged(uuid[], text[], bigint[])
+
 -- function queen.attach_groups(integer)
 
 -- function queen.bury(bigint[], integer[], bigint[], text[], integer[], timestamp with time zone)
@@ -726,6 +728,8 @@ CREATE UNLOGGED TABLE queen.staged_segments (
     trace_ids text,
     payloads bytea NOT NULL
 );
+ALTER TABLE ONLY queen.staged_segments ALTER COLUMN transaction_ids SET STORAGE EXTERNAL;
+ALTER TABLE ONLY queen.staged_segments ALTER COLUMN payloads SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE queen.staged_segments IS 'Messages of a batch that is being written: invisible until queen.commit_write makes segments of them.';
 

@@ -129,6 +129,7 @@
 
 -- Whole batches at once.
 \ir functions/drop_duplicates.sql
+\ir functions/append_staged.sql
 \ir functions/commit_write.sql
 
 -- Totals.

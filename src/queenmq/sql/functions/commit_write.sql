@@ -6,8 +6,8 @@
 -- else was staged under this writer's name, or by any writer a day ago, is thrown away; so are the names
 -- that Spark's batch writes were given a day ago, which nobody can repeat.
 --
--- Locks:   the writer's row; then as queen.ensure_partitions and queen.push_segments.
--- Raises:  QN406 something staged is gone (PostgreSQL has crashed meanwhile), and what queen.push_segments raises.
+-- Locks:   the writer's row; then as queen.ensure_partitions and queen.append_staged.
+-- Raises:  QN406 something staged is gone (PostgreSQL has crashed meanwhile), and what queen.append_staged raises.
 -- Returns: how many messages were stored; null when the batch was there already.
 create function queen.commit_write(
     p_write_id   text,
@@ -23,11 +23,8 @@ set jit = off set plan_cache_mode = force_custom_plan
 as $$
 declare
     v_last      bigint;
-    v_flush     uuid := gen_random_uuid();
     v_names     text[];
     v_ids       bigint[];
-    v_nexts     bigint[];
-    v_chunk     record;
     v_messages  bigint := 0;
 begin
     insert into queen.writes (id, epoch, written_at, messages) values (p_write_id, -1, p_now, 0) on conflict do nothing;
@@ -48,34 +45,8 @@ begin
         if p_own_ids then
             perform queen.drop_duplicates(p_stage_ids, v_names, v_ids, p_now);
         end if;
-        select array_agg(l.next_offset order by i.k) into v_nexts
-          from unnest(v_ids) with ordinality as i (id, k) join queen.partition_lookup l on l.partition_id = i.id;
+        v_messages := queen.append_staged(p_stage_ids, v_names, v_ids);
     end if;
-
-    -- Tens of megabytes at a time: arrays are made in memory.
-    for v_chunk in
-        with staged as (
-            select s.*, i.id as partition_id, i.next_offset,
-                   sum(octet_length(s.payloads)) over (order by i.id, t.task, s.n) / 33554432 as chunk, t.task
-              from unnest(p_stage_ids) with ordinality as t (id, task)
-              join queen.staged_segments s on s.stage_id = t.id
-              join unnest(v_names, v_ids, v_nexts) as i (name, id, next_offset) on i.name = s.partition_name
-        )
-        select chunk, array_agg(partition_id order by partition_id, task, n) as ids,
-               array_agg(message_count order by partition_id, task, n) as counts,
-               array_agg(payloads order by partition_id, task, n) as payloads,
-               array_agg(transaction_ids order by partition_id, task, n) as transaction_ids,
-               array_agg(trace_ids order by partition_id, task, n) as trace_ids, bool_or(trace_ids is not null) as traced,
-               array_agg(encrypted order by partition_id, task, n) as encrypted,
-               array_agg(next_offset order by partition_id, task, n) as nexts, sum(message_count) as messages
-          from staged group by chunk order by chunk
-    loop
-        perform queen.push_segments(
-            v_chunk.ids, v_chunk.counts, v_chunk.payloads, v_chunk.transaction_ids,
-            case when v_chunk.traced then v_chunk.trace_ids end, null, v_chunk.encrypted, v_chunk.nexts,
-            v_flush, array[v_flush]);
-        v_messages := v_messages + v_chunk.messages;
-    end loop;
 
     delete from queen.staged_segments
      where stage_id = any (p_stage_ids) or write_id = p_write_id or staged_at < p_now - interval '1 day';

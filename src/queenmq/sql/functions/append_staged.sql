@@ -1,0 +1,68 @@
+-- queen.append_staged: make segments of what was staged, from table to table.
+--
+-- What queen.push_segments does for arrays that a caller brings; payloads that are in PostgreSQL already need no arrays,
+-- which are copied several times on their way. p_stage_ids are in the order of the messages, p_names and
+-- p_partition_ids belong together. The caller has left out duplicates and holds the lookup rows of the partitions.
+--
+-- Locks:   queue_depths rows of limited queues.
+-- Raises:  QN427 encryption required, QN429 full.
+-- Returns: how many messages were stored.
+create function queen.append_staged(p_stage_ids uuid[], p_names text[], p_partition_ids bigint[]) returns bigint
+language plpgsql
+set jit = off set plan_cache_mode = force_custom_plan
+as $$
+declare
+    v_flush     uuid := gen_random_uuid();
+    v_ids       bigint[];
+    v_nexts     bigint[];
+    v_times     timestamptz[];
+    v_messages  bigint;
+    v_queue     queen.queues;
+begin
+    with pushed as (
+        update queen.partition_lookup l
+           set next_offset = l.next_offset + i.messages, last_message_at = greatest(clock_timestamp(), l.last_message_at)
+          from (select i.id, sum(s.message_count)::bigint as messages
+                  from queen.staged_segments s join unnest(p_names, p_partition_ids) as i (name, id) on i.name = s.partition_name
+                 where s.stage_id = any (p_stage_ids) group by i.id) as i
+         where l.partition_id = i.id
+        returning l.partition_id, l.next_offset - i.messages as next_offset, l.last_message_at, i.messages
+    )
+    select array_agg(p.partition_id order by p.partition_id), array_agg(p.next_offset order by p.partition_id),
+           array_agg(p.last_message_at order by p.partition_id), coalesce(sum(p.messages), 0)
+      into v_ids, v_nexts, v_times, v_messages from pushed p;
+    if v_messages = 0 then
+        return 0;
+    end if;
+
+    select q.* into v_queue from queen.queues q join queen.partition_lookup l on l.queue_id = q.id where l.partition_id = v_ids[1];
+    if v_queue.encryption_enabled then
+        perform queen.require_encryption(v_ids[1:1], array(select bool_and(s.encrypted) from queen.staged_segments s
+                                                            where s.stage_id = any (p_stage_ids)));
+    end if;
+    if v_queue.max_queue_size > 0 then
+        perform queen.reserve_depth(v_queue.id, v_messages);
+    end if;
+
+    with appended as (
+        insert into queen.segments (partition_id, first_offset, message_count, queue_id, epoch, encrypted, created_at,
+                                    flush_id, transaction_ids, trace_ids, payloads)
+        select i.id, o.next_offset - s.message_count + sum(s.message_count) over (partition by i.id order by t.task, s.n),
+               s.message_count, v_queue.id, y.epoch, s.encrypted, o.created_at, v_flush, s.transaction_ids, s.trace_ids,
+               s.payloads
+          from queen.system_state y
+         cross join unnest(p_stage_ids) with ordinality as t (id, task)
+          join queen.staged_segments s on s.stage_id = t.id
+          join unnest(p_names, p_partition_ids) as i (name, id) on i.name = s.partition_name
+          join unnest(v_ids, v_nexts, v_times) as o (id, next_offset, created_at) on o.id = i.id
+        returning partition_id, first_offset, created_at, trace_ids
+    )
+    insert into queen.message_traces (trace_id, partition_id, "offset", created_at)
+    select t.id::uuid, a.partition_id, a.first_offset + t.k - 1, a.created_at
+      from appended a cross join lateral json_array_elements_text(a.trace_ids::json) with ordinality as t (id, k)
+     where a.trace_ids is not null and t.id is not null;
+
+    perform queen.wake_groups(v_ids, v_queue.delayed_processing_seconds > 0 or v_queue.window_buffer_seconds > 0, v_times[1]);
+    return v_messages;
+end $$;
+comment on function queen.append_staged is 'Append staged segments to their partitions; returns their messages.';
