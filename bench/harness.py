@@ -82,7 +82,7 @@ class Bench:
             await self.drop(dsn)
 
 
-def payloads() -> list[bytes]:
+def payloads(count: int = PAYLOAD_COUNT) -> list[bytes]:
     """About 200 bytes of JSON each, as orders look."""
     dice = random.Random(7)
     return [
@@ -95,7 +95,7 @@ def payloads() -> list[bytes]:
                 "note": "please ring",
             }
         ).encode()
-        for number in range(PAYLOAD_COUNT)
+        for number in range(count)
     ]
 
 
