@@ -24,7 +24,7 @@ from queenmq.client.exactly_once import handle, handle_blocking
 from queenmq.client.handler import GiveUp, Handler
 from queenmq.client.lease import HeldLease, is_worth_waiting, pause_seconds
 from queenmq.client.stop import Stop
-from queenmq.client.transports import AsyncTransport
+from queenmq.client.transports import SERVING, AsyncTransport
 from queenmq.errors import InvalidArgument, InvalidPayload, LeaseGone, QueenError
 from queenmq.model import PopRequest
 
@@ -218,6 +218,7 @@ class Consumption:
             await function()
             return
         context = contextvars.copy_context()
+        context.run(SERVING.set, self._transport)
         work = asyncio.get_running_loop().run_in_executor(self._threads, context.run, function)
         while True:
             try:
@@ -236,9 +237,9 @@ async def _finish(tasks: Sequence[asyncio.Task[None]]) -> None:
             each.cancel()
         await asyncio.wait(tasks)
         raise
-    for each in tasks:
-        if not each.cancelled():
-            each.result()
+    errors = [each.exception() for each in tasks if not each.cancelled()]  # of all: asyncio complains of unread ones
+    for error in filter(None, errors):
+        raise error
 
 
 def _described(error: BaseException) -> str:

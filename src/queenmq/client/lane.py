@@ -127,7 +127,7 @@ class Lane:
                 batch.messages = []  # a receipt keeps its batch, and needs what became of it only
         except asyncio.CancelledError:
             error = Closed("the producer was closed before this message was stored")
-            batch = self._sending
+            batch = self._sending or self._next()
             while batch is not None:
                 unsent = batch.messages[len(batch.outcomes) :]
                 self._settle(batch, unsent, [error] * len(unsent))

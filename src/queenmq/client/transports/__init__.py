@@ -1,6 +1,7 @@
 """Two ways to a queue: over HTTP to a server, or straight to PostgreSQL with an engine in this process."""
 
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -25,6 +26,9 @@ class AsyncTransport(Protocol):
 
     async def close(self) -> None:
         """Finish what was begun, and disconnect."""
+
+
+SERVING: ContextVar[AsyncTransport | None] = ContextVar("SERVING", default=None)  # whose messages a handler has
 
 
 def open_transport(address: str | None, token: str | None, settings: Settings | None) -> AsyncTransport:

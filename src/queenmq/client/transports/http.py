@@ -76,6 +76,8 @@ class HttpTransport:
             try:
                 return await self._ask(self._addresses[place], exchange)
             except Unavailable as error:
+                if self._closed:
+                    raise Closed("this client was closed meanwhile") from error
                 if self._current == place:  # else somebody else found out
                     self._current = (place + 1) % len(self._addresses)
                 harmless = exchange.repeatable or isinstance(error, NotSent)
