@@ -16,6 +16,7 @@ from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease
 from queenmq.model import Ack, Acked, AckStatus, Message
 
 MESSAGES_MAX = 20_000  # in one call
+SHARED_FROM = 16  # requests that gathered; fewer go out as one call
 ERROR_CHARACTERS_MAX = 10_000
 
 ACK = "select * from queen.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
@@ -114,7 +115,13 @@ class Acker:
     def __init__(self, database: Database, settings: Settings, bell: Bell) -> None:
         self._database = database
         self._bell = bell
-        self.batcher = Batcher(self._ack_all, calls_max=settings.ack_calls_max, weight=len, weight_max=MESSAGES_MAX)
+        self.batcher = Batcher(
+            self._ack_all,
+            calls_max=settings.ack_calls_max,
+            weight=len,
+            weight_max=MESSAGES_MAX,
+            shared_from=SHARED_FROM,
+        )
         self.renewals = Batcher(self._renew_all, calls_max=1)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:

@@ -22,7 +22,8 @@ class Batcher(Generic[Item, Answer]):
 
     `run` answers every item, in order; an answer that is an exception is raised to its requester alone. A batch
     that is refused as a whole is split in halves until the culprit stands alone. An answer whose requester has gone
-    is handed to `unclaimed`.
+    is handed to `unclaimed`. With `shared_from`, so many requests or more are shared between all calls that are free:
+    PostgreSQL works on some while others are made ready or answered.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Batcher(Generic[Item, Answer]):
         calls_max: int,
         weight: Callable[[Item], int] = lambda _: 1,
         weight_max: int = 1_000,
+        shared_from: int | None = None,
         unclaimed: Callable[[Answer], None] = lambda _: None,
     ) -> None:
         self.batches = 0  # for the metrics: requests / batches = round trips saved
@@ -40,6 +42,7 @@ class Batcher(Generic[Item, Answer]):
         self._calls_max = calls_max
         self._weight = weight
         self._weight_max = weight_max
+        self._shared_from = shared_from
         self._unclaimed = unclaimed
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._running: set[asyncio.Task[None]] = set()
@@ -86,7 +89,10 @@ class Batcher(Generic[Item, Answer]):
     def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
         batch: list[tuple[Item, asyncio.Future[Answer]]] = []
         weight = 0
-        while self._waiting:
+        most = len(self._waiting)
+        if self._shared_from and most >= self._shared_from:
+            most = -(-most // (self._calls_max - len(self._running) + 1))  # this call, and those that are free
+        while self._waiting and len(batch) < most:
             item, future = self._waiting[0]
             if not future.done():  # a requester that went away takes nothing
                 weight += self._weight(item)

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -39,6 +39,7 @@ PAUSE_SECONDS_MAX = 2.0
 CONNECT_SECONDS_MAX = 10.0
 GRACE_SECONDS = 5.0  # beyond the statement timeout: then it is not PostgreSQL that is slow, but the way to it
 CLOSE_SECONDS_MAX = 10.0
+AT_HAND_MAX = 4  # connections that are kept between calls, beside the pool
 
 END_BACKEND = """
 select pg_terminate_backend(pid) from pg_stat_activity
@@ -78,6 +79,8 @@ class Database:
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
         self._pool: Any = None
         self._attempts: set[asyncio.Timeout] = set()  # calls in flight, or waiting for a connection
+        self._at_hand: list[Connection] = []  # taken from the pool, and used again without asking it
+        self._asking = 0  # calls that wait for the pool
 
     async def open(self) -> None:
         """Connect; raises DatabaseUnavailable when PostgreSQL cannot be reached."""
@@ -99,6 +102,8 @@ class Database:
         if self._pool is not None:
             with contextlib.suppress(*LOST):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    while self._at_hand:
+                        await self._pool.release(self._at_hand.pop())
                     await self._pool.close()
 
     async def connect(self) -> Connection:
@@ -168,10 +173,16 @@ class Database:
         while True:
             backend = 0
             try:
-                async with self._attempt(), self._pool.acquire() as connection:
-                    backend = connection.get_server_pid()
-                    self.calls += 1
-                    return await self._run(connection, run)
+                async with asyncio.timeout(None) as timeout:
+                    self._attempts.add(timeout)  # which `lose` ends
+                    try:
+                        connection = await self._connection()
+                        backend = connection.get_server_pid()
+                        timeout.reschedule(asyncio.get_running_loop().time() + self._patience)
+                        self.calls += 1
+                        return await self._run(connection, run)
+                    finally:
+                        self._attempts.discard(timeout)
             except CONFLICT as error:
                 failure: QueenError = TimedOut(f"PostgreSQL could not untangle this from other work: {error}")
                 cause: Exception = error
@@ -192,25 +203,43 @@ class Database:
             log.warning("database call repeated", extra={"attempt": attempt, "cause": repr(cause)})
             await asyncio.sleep(pause_seconds(attempt))
 
-    @contextlib.asynccontextmanager
-    async def _attempt(self) -> AsyncIterator[None]:
-        """Something that `lose` ends, with a TimeoutError, and that does not begin while PostgreSQL is away."""
+    async def _connection(self) -> Connection:
+        """One that is at hand, or one from the pool; not while PostgreSQL is away."""
+        self._check_present()
+        while self._at_hand:
+            connection = self._at_hand.pop()
+            if not connection.is_closed():
+                return connection
+            await self._pool.release(connection)
+        self._asking += 1
+        try:
+            connection = await self._pool.acquire()
+        finally:
+            self._asking -= 1
+        try:
+            self._check_present()  # who was told so while we waited would not tell the call
+        except DatabaseUnavailable:
+            await self._pool.release(connection)
+            raise
+        return connection
+
+    def _check_present(self) -> None:
         if self.away:
             raise DatabaseUnavailable("PostgreSQL is away")
-        async with asyncio.timeout(None) as attempt:
-            self._attempts.add(attempt)
-            try:
-                yield
-            finally:
-                self._attempts.discard(attempt)
 
     async def _run(self, connection: Connection, run: Callable[[Connection], Awaitable[T]]) -> T:
         try:
-            async with asyncio.timeout(self._patience):
-                return await run(connection)
-        except (TimeoutError, asyncio.CancelledError, asyncpg.InternalClientError):
-            connection.terminate()  # asyncpg would wait until PostgreSQL has said that it heard of it
+            answer = await run(connection)
+        except BaseException as error:
+            if isinstance(error, TimeoutError | asyncio.CancelledError | asyncpg.InternalClientError):
+                connection.terminate()  # asyncpg would wait until PostgreSQL has said that it heard of it
+            await self._pool.release(connection)
             raise
+        if self._asking or len(self._at_hand) >= AT_HAND_MAX or self._pool.is_closing():
+            await self._pool.release(connection)
+        else:  # the pool would make a task of it, and whoever waits for the answer would wait for that
+            self._at_hand.append(connection)
+        return answer
 
 
 def translate(error: asyncpg.PostgresError) -> QueenError:

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
+SHARED_FROM = 16  # requests that gathered; fewer go out as one call
 FULL_SCAN_SECONDS = 1.0  # how often a pop looks at all ready partitions, however old
 KINDS_MAX = 10_000  # of which we remember where ready partitions begin
 
@@ -76,6 +77,7 @@ class Popper:
             self._pop_all,
             calls_max=settings.pop_calls_max,
             weight_max=REQUESTS_MAX if settings.pop_batching else 1,
+            shared_from=SHARED_FROM,
             unclaimed=self._give_back,
         )
         self._returns: set[asyncio.Task[Any]] = set()
