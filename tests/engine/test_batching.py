@@ -49,6 +49,18 @@ async def test_requests_that_come_together_travel_together(run):
     assert (batcher.requests, batcher.batches) == (10, 1)
 
 
+async def test_many_requests_are_shared_between_the_calls_that_are_free(run):
+    batcher = Batcher(run, calls_max=3, shared_from=6)
+    run.gate.clear()
+    first = [asyncio.create_task(batcher.submit(n)) for n in range(5)]
+    await until(lambda: run.batches == [[0, 1, 2, 3, 4]])
+    later = [asyncio.create_task(batcher.submit(n)) for n in range(5, 12)]
+    await until(lambda: run.flying == 3)
+    run.gate.set()
+    assert await asyncio.gather(*first, *later) == list(range(12))
+    assert run.batches[1:] == [[5, 6, 7, 8], [9, 10, 11]]
+
+
 async def test_requests_gather_while_a_call_is_in_flight(run):
     batcher = Batcher(run, calls_max=1)
     run.gate.clear()

@@ -164,3 +164,20 @@ async def test_a_database_that_was_not_opened_or_is_closed_says_so(database):
     await unopened.close()
     with pytest.raises(Closed):
         await unopened.value("select 1")
+
+
+async def test_calls_use_a_connection_again(engine):
+    first = await engine.database.value("select pg_backend_pid()")
+    assert {await engine.database.value("select pg_backend_pid()") for _ in range(10)} == {first}
+
+
+async def test_a_connection_that_ended_while_it_was_at_hand_is_replaced(engine, connection):
+    pids = [await engine.database.value("select pg_backend_pid()") for _ in range(2)]
+    assert await connection.fetchval("select pg_terminate_backend($1, 10000)", pids[0])
+    assert await engine.database.value("select pg_backend_pid()") != pids[0]
+
+
+async def test_more_calls_than_connections_are_all_served(open_engine):
+    engine = await open_engine(pool_size_max=4, upkeep=False)
+    calls = (engine.database.value("select $1::int", number) for number in range(50))
+    assert await asyncio.gather(*calls) == list(range(50))

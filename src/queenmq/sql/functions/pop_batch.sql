@@ -41,6 +41,7 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
+    v_alike     boolean;               -- all requests are of one kind
     v_asks      int[];                 -- the first request of each kind
     v_order     int[];                 -- their places in the order in which new groups take their locks
     v_place     int;
@@ -57,15 +58,26 @@ declare
     v_rested    bigint[];
     v_out       record;
 begin
-    if exists (select from unnest(p_batches, p_max_partitions, p_lease_seconds) as r (b, m, s)
-                where r.b is null or r.b < 1 or r.m is null or r.m < 1 or r.s <= 0 or r.s > 604800) then
+    if array_position(p_batches, null) is not null or array_position(p_max_partitions, null) is not null
+       or cardinality(p_batches) <> cardinality(p_max_partitions) or 1 > any (p_batches) or 1 > any (p_max_partitions)
+       or 0 >= any (p_lease_seconds) or 604800 < any (p_lease_seconds) then
         raise exception 'batch and max partitions are at least 1, lease seconds between 0 and 604800' using errcode = 'QN400';
     end if;
 
-    select array_agg(a.n order by a.n), array_agg(a.place order by a.q, a.s, a.t, a.p, a.g) into v_asks, v_order
-      from (select min(n)::int as n, row_number() over (order by min(n))::int as place, q, p, s, t, g
-              from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)
-             group by q, p, s, t, g) as a;
+    -- Expressions cost a tenth of a query, and pops that come together mostly ask for the same.
+    v_alike := cardinality(p_queues) > 0
+           and array_remove(p_queues, p_queues[1]) = '{}' and array_remove(p_partitions, p_partitions[1]) = '{}'
+           and array_remove(p_namespaces, p_namespaces[1]) = '{}' and array_remove(p_tasks, p_tasks[1]) = '{}'
+           and array_remove(p_groups, p_groups[1]) = '{}';
+    if v_alike then
+        v_asks := '{1}';
+        v_order := '{1}';
+    else
+        select array_agg(a.n order by a.n), array_agg(a.place order by a.q, a.s, a.t, a.p, a.g) into v_asks, v_order
+          from (select min(n)::int as n, row_number() over (order by min(n))::int as place, q, p, s, t, g
+                  from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)
+                 group by q, p, s, t, g) as a;
+    end if;
     foreach v_place in array v_order loop
         v_ask := v_asks[v_place];
         v_targets[v_place] := (select jsonb_agg(t) from queen.pop_targets(
@@ -78,13 +90,17 @@ begin
         v_ask := v_asks[i];
         v_used := 0;
         v_since := coalesce(p_ready_sinces[v_ask], '-infinity');
-        select array_agg(r.n order by s.slot, r.n) into v_slots
-          from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups, p_max_partitions)
-               with ordinality as r (q, p, s, t, g, slots, n)
-         cross join lateral generate_series(1, r.slots) as s (slot)
-         where r.q is not distinct from p_queues[v_ask] and r.p is not distinct from p_partitions[v_ask]
-           and r.s is not distinct from p_namespaces[v_ask] and r.t is not distinct from p_tasks[v_ask]
-           and r.g = p_groups[v_ask];
+        if v_alike and 1 = all (p_max_partitions) then
+            v_slots := array(select generate_subscripts(p_queues, 1));
+        else
+            select array_agg(r.n order by s.slot, r.n) into v_slots
+              from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups, p_max_partitions)
+                   with ordinality as r (q, p, s, t, g, slots, n)
+             cross join lateral generate_series(1, r.slots) as s (slot)
+             where r.q is not distinct from p_queues[v_ask] and r.p is not distinct from p_partitions[v_ask]
+               and r.s is not distinct from p_namespaces[v_ask] and r.t is not distinct from p_tasks[v_ask]
+               and r.g = p_groups[v_ask];
+        end if;
 
         for v_target in
             select t.group_id, t.queue_id, t.partition_id, q.name, q.max_wait_seconds, min(head.ready_at) over () as oldest
