@@ -110,7 +110,8 @@ def _front() -> typer.Typer:
 
     @front.callback(
         epilog="Settings are QUEEN_* environment variables: `queen settings` shows them. Exit status: 0 it worked, "
-        "1 it failed or a difference was found, 2 not understood, 3 the server or database is out of reach."
+        "1 it failed or a difference was found, 2 not understood, 3 the server or database is out of reach, "
+        "130 interrupted."
     )
     def queen(
         *,

@@ -16,7 +16,7 @@ from queenmq.errors import MessageNotFound
 PAGE = 1_000
 ERROR_CHARACTERS = 60
 
-Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Dead letters, as queen dlq list calls them.")]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="ID", help="Dead letters, as queen dlq list calls them.")]
 Queue = Annotated[str | None, typer.Option("--queue", "-q", help="Of this queue.")]
 Group = Annotated[str | None, typer.Option("--group", "-g", help="That this consumer group gave up.")]
 

@@ -12,11 +12,15 @@ OwnDsn = Annotated[
 ]
 DataDir = Annotated[Path | None, typer.Option(help="Where the private PostgreSQL keeps its files.")]
 
-Url = Annotated[str | None, typer.Option(help="Servers to ask, with commas between. Default: QUEEN_URL.")]
+Url = Annotated[
+    str | None, typer.Option(help="Servers to ask, with commas between. Default: QUEEN_URL, or this machine.")
+]
 Dsn = Annotated[str | None, typer.Option(help="Ask this PostgreSQL instead of a server. Default: QUEEN_DSN.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-Group = Annotated[str, typer.Option("--group", "-g", help="The consumer group.")]
+Group = Annotated[
+    str, typer.Option("--group", "-g", show_default=False, help="The consumer group. Default: the queue's own.")
+]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="The most to show.")]
 
 

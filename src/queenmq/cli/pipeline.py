@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 Master = Annotated[str, typer.Option(help="Where Spark runs: local[*], or the address of a cluster.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
 Queue = Annotated[str, typer.Argument(help="The queue.")]
-Queues = Annotated[list[str] | None, typer.Argument(metavar="[QUEUE]...", help="These queues. Default: all.")]
+Queues = Annotated[list[str] | None, typer.Argument(metavar="QUEUE", help="These queues. Default: all.")]
 Archive = Annotated[str | None, typer.Option(help="Also what is in the archive at this place.")]
 Where = Annotated[str | None, typer.Option(help="A condition in Spark's SQL, such as: partition = 'ann'.")]
 Since = Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", help="Pushed at this moment or later.")]
@@ -47,7 +47,7 @@ def main() -> None:
 
 @app.command("archive")
 def archive(
-    queues: Annotated[list[str], typer.Argument(metavar="QUEUE...", help="The queues.")],
+    queues: Annotated[list[str], typer.Argument(metavar="QUEUE", help="The queues.")],
     location: Annotated[str, typer.Option("--to", help="A directory, or an address such as s3://bucket/path.")] = "",
     schema: Annotated[str | None, typer.Option(help="Fields of the payload as DDL, for a typed column data.")] = None,
     messages_per_step: Annotated[

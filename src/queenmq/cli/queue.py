@@ -17,7 +17,8 @@ from queenmq.errors import QueueNotFound, Refused
 
 Queue = Annotated[str, typer.Argument(help="The queue.")]
 Options = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME=VALUE]...", help="Settings, such as lease_seconds=60.")
+    list[str] | None,
+    typer.Argument(metavar="NAME=VALUE", help="Settings, such as lease_seconds=60; queen queue show lists them."),
 ]
 Namespace = Annotated[str | None, typer.Option(help="The namespace it belongs to.")]
 Task = Annotated[str | None, typer.Option(help="The task it belongs to.")]
