@@ -46,6 +46,7 @@ def test_verify_ends_with_1_on_any_difference(either, queue, execute):
     either("push", queue, "1", "2")
     either("pop", queue)
     told = either("verify", queue)
+    assert told.lines[0].split()[2:] == ["partitions", "pushed", "completed", "leased", "pending", "balanced"]
     assert told.lines[-1] == "Everything adds up."
     [line] = either("verify", queue, "--json").json["ledger"]
     assert (line["pushed"], line["completed"], line["pending"], line["balanced"]) == (2, 1, 1, True)

@@ -117,6 +117,8 @@ def test_a_server_out_of_reach_has_a_status_of_its_own(queen, monkeypatch):
     monkeypatch.setenv("QUEEN_RETRY_ATTEMPTS_MAX", "0")
     said = queen("push", "q", "1", at=["--url", "http://127.0.0.1:1"], status=3).err
     assert "queen push: no server answers at http://127.0.0.1:1" in said
+    said = queen("push", "q", "1", at=["--dsn", "postgresql://127.0.0.1:1/q"], status=3).err
+    assert "queen push: PostgreSQL cannot be reached" in said
 
 
 def test_the_environment_says_where_the_server_is(queen, queue, shop, monkeypatch):

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import assert_type
 
-from queenmq import AsyncMessage, AsyncQueen, Message, Outgoing, Queen, QueenError
+from queenmq import AsyncMessage, AsyncQueen, Message, Outgoing, Pushed, Queen, QueenError, Stop
+from queenmq.client.transaction import AsyncTransaction
 
 
 @dataclass
@@ -43,7 +44,38 @@ async def asynchronous() -> None:
             assert_type(record.partition, str)
 
 
+def consuming(queen: Queen) -> None:
+    @queen.consumer("orders", group="billing", batch=10, concurrency=8)
+    def bill(order: Order, message: Message) -> None:
+        queen.traces.record(message, {"total": order.id})
+
+    assert_type(bill(Order(1), queen.queue("orders").pop()[0]), None)  # what is decorated keeps its type
+    stop = Stop()
+    queen.queue("orders").lease_seconds(10).auto_ack(False).consume(bill, stop=stop, grace_seconds=5)
+    queen.run(stop=stop)
+
+
+async def producing(queen: AsyncQueen, connection: object) -> None:
+    reports: list[str] = []
+    async with queen.producer(
+        batch_messages=100, on_delivery=lambda told: reports.append(told.message.queue)
+    ) as sender:
+        receipt = await sender.push("orders", Order(1), partition="ann", headers={"content-type": "order"})
+        assert_type(await receipt.delivered(), Pushed)
+    await queen.push_in(connection, "orders", {"id": 1})
+    async with queen.transaction() as transaction:
+        for message in await queen.queue("orders").pop():
+            assert_type(transaction.ack(message).push("mail", message.payload), AsyncTransaction)
+    fetched = await queen.queue("orders").fetch({"ann": 0})
+    assert_type([record.payload_as(Order) for record in fetched["ann"].records], list[Order])
+    assert_type(await queen.groups.seek("billing", "orders", to="beginning"), int)
+    assert_type([step.queue for step in await queen.traces.follow("…")], list[str])
+
+
 def mistakes(queen: Queen) -> None:
+    queen.queue("orders").consume("bill")  # type: ignore[arg-type]
+    queen.producer(linger_minutes=1)  # type: ignore[call-arg]
+    queen.groups.seek("billing", "orders", to="middle")  # type: ignore[arg-type]
     queen.queue("orders").subscription_mode("never")  # type: ignore[arg-type]
     queen.queue("orders").batch("ten")  # type: ignore[arg-type]
     queen.namespace("shop").push({})  # type: ignore[attr-defined]

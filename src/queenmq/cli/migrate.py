@@ -12,6 +12,7 @@ from queenmq.engine.migrate import Migration, migrate
 from queenmq.errors import DatabaseUnavailable
 
 DATABASE = "queen"
+NAMED_MAX = 10  # functions and views; --json names all
 app = command_app()
 
 
@@ -50,5 +51,7 @@ def _report(dsn: str, done: Migration, *, json: bool) -> None:
     print(f"{masked(dsn)} is at version {done.version}")
     for version in done.applied:
         print(f"  applied   {version:04}")
-    for name in done.reloaded:
+    for name in done.reloaded[:NAMED_MAX]:
         print(f"  reloaded  {name}")
+    if len(done.reloaded) > NAMED_MAX:
+        print(f"  reloaded  {len(done.reloaded) - NAMED_MAX} more functions and views")

@@ -10,7 +10,8 @@ from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import print_json, print_table
 from queenmq.client.diagnosis import Verify
 
-COUNTS = ("pushed", "skipped", "completed", "dead_lettered", "expired", "leased", "pending", "balanced")
+COUNTS = ("pushed", "skipped", "completed", "dead_lettered", "expired", "leased", "pending")
+RARE = {"skipped", "dead_lettered", "expired"}  # shown where there are any: a line has 80 columns
 
 app = command_app()
 
@@ -32,8 +33,9 @@ def main(
     if json:
         print_json(found)
     else:
-        columns = ("queue", "group", "partitions", *(name.replace("_", " ") for name in COUNTS))
-        lines = [(each.queue, each.group, each.partitions, *(getattr(each, name) for name in COUNTS))
+        shown = [name for name in COUNTS if name not in RARE or any(getattr(each, name) for each in found.ledger)]
+        columns = ("queue", "group", "partitions", *(name.replace("_", " ") for name in shown), "balanced")
+        lines = [(each.queue, each.group, each.partitions, *(getattr(each, name) for name in shown), each.balanced)
                  for each in found.ledger]  # fmt: skip
         print_table(columns, lines, "No group has read anything yet.")
         if found.findings:
