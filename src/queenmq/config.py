@@ -81,7 +81,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     push_items_max: Annotated[
         int, Meta(ge=1, le=1_000_000, description="most messages or acknowledgements in one request")
     ] = 10_000
-    connections_max: Annotated[int, Meta(ge=1, description="connections one server process takes at a time")] = 10_000
+    connections_max: Annotated[int, Meta(ge=1, description="connections one server process takes at a time")] = 20_000
     allow_unprotected: Annotated[
         bool, Meta(description="listen on other addresses than loopback although nobody is asked for a token")
     ] = False

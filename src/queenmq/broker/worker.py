@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -82,6 +83,8 @@ def main() -> None:
     given = msgspec.json.decode(sys.stdin.readline(), type=Given, dec_hook=_path)
     threading.Thread(target=_end_with_parent, args=(given[2],), daemon=True).start()
     logs.configure(given[0])
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and parked polls are connections
     try:
         uvloop.run(Worker(*given).run())
     except QueenError as error:
