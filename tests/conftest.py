@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-SPARK = Path(__file__).parent / "spark"
+TESTS = Path(__file__).parent
+LONGEST = ("spark", "docs", "examples", "faults", "model")  # where the longest files are
 
 pytest_plugins = [
     "tests.fixtures.clusters",
@@ -20,7 +21,12 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(items):
     """What takes longest begins, so that no process is left alone with it at the end."""
-    items.sort(key=lambda item: SPARK not in item.path.parents)
+
+    def rank(item):
+        folder = item.path.relative_to(TESTS).parts[0]
+        return LONGEST.index(folder) if folder in LONGEST else len(LONGEST)
+
+    items.sort(key=rank)
 
 
 @pytest.hookimpl(optionalhook=True)
