@@ -20,9 +20,6 @@ QueenError
 │   ├── LeaseGone            QN410  410
 │   ├── NotPending           QN412  409
 │   ├── QueueFull            QN429  429
-│   ├── InvalidHttp                 400
-│   ├── HeadersTooLarge             431
-│   ├── HeadersTimeout              408
 │   ├── InvalidJson                 400
 │   ├── BodyTooLarge                413
 │   ├── TooManyItems                413
@@ -262,29 +259,6 @@ class ConfigurationError(Refused):
     code = "CONFIGURATION_ERROR"
     http_status = 500
     hint = "Compare the environment with docs/settings.md."
-
-
-class InvalidHttp(Refused):
-    """The request is not HTTP/1.1."""
-
-    code = "INVALID_HTTP"
-    hint = "Speak HTTP/1.1, with an address and headers as RFC 9112 has them."
-
-
-class HeadersTooLarge(Refused):
-    """The address and the headers are larger than this server accepts."""
-
-    code = "HEADERS_TOO_LARGE"
-    http_status = 431
-    hint = "Send fewer and shorter headers, or raise QUEEN_HEADER_BYTES_MAX."
-
-
-class HeadersTimeout(Refused):
-    """The headers did not arrive in time."""
-
-    code = "HEADERS_TIMEOUT"
-    http_status = 408
-    hint = "Send the address and the headers without pauses."
 
 
 class InvalidJson(Refused):

@@ -32,6 +32,10 @@ class Raw:
     def send(self, data):
         self._writer.write(data)
 
+    async def sent(self):
+        """Let what was sent go out before more is."""
+        await self._writer.drain()
+
     async def answer(self, *, body=True):
         """The next answer, as httpx would have read it."""
         head = await self._reader.readuntil(b"\r\n\r\n")

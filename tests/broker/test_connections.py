@@ -1,6 +1,5 @@
 """How the server speaks HTTP: what breaks the rules is told so like every other mistake, and hurts nobody else."""
 
-import asyncio
 import json
 
 import pytest
@@ -96,7 +95,7 @@ async def test_a_body_may_come_in_pieces(server, http, queue):
     async with Raw.connected(server) as client:
         for place in range(len(request)):
             client.send(request[place : place + 1])
-            await asyncio.sleep(0)
+            await client.sent()
         assert (await client.answer()).status_code == 201
         client.send(chunked + b"%x\r\n%b\r\n" % (10, body[:10]))
         client.send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body) - 10, body[10:]))

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from queenmq.broker.http import Request, Response, failure
-from queenmq.errors import BodyTimeout, Busy, HeadersTimeout, HeadersTooLarge, InvalidHttp, QueenError
+from queenmq.broker.refusals import HeadersTimeout, HeadersTooLarge, InvalidHttp
+from queenmq.errors import BodyTimeout, Busy, QueenError
 
 if TYPE_CHECKING:
     from queenmq.broker.listener import Listener
