@@ -1,4 +1,4 @@
-"""What a connection refuses before there is a request: no client of ours gets these, so the tree in `errors` has not."""
+"""What a connection refuses before there is a request; it is not in the tree of `errors`: our clients never get it."""
 
 from queenmq.errors import Refused
 
