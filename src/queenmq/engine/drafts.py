@@ -348,6 +348,18 @@ def _bounded(payloads: Sequence[Raw], start: int, messages_max: int, bytes_max: 
     return end, size
 
 
+def ids_by_partition(
+    requests: Sequence[PushRequest], places: dict[Name, PartitionInfo]
+) -> dict[PartitionInfo, list[str]]:
+    """The ids that have to be new; where the window is zero, none has."""
+    ids: dict[PartitionInfo, list[str]] = {}
+    for request in requests:
+        for part in request.parts:
+            if part.ids is not None and (partition := places[part.name]).queue.dedup_window:
+                ids.setdefault(partition, []).extend(filter(None, part.ids))
+    return ids
+
+
 def json_array(payloads: Sequence[Raw] | Sequence[bytes]) -> bytes:
     """The JSON array of some JSON texts, with one allocation: they can be large."""
     if len(payloads) == 1:

@@ -98,7 +98,7 @@ class Pusher:
         places = self.partitions.of(names)  # as of now: others may forget them while we wait
         suspects = told
         if any(request.has_ids for request in requests):
-            ids = _ids_by_partition(requests, places)
+            ids = drafts.ids_by_partition(requests, places)
             await self._load_windows(ids)
             suspects = await self._look_up_suspects(ids) | told
             while other := self._clash(ids):
@@ -391,15 +391,3 @@ class Pusher:
             )
             for draft, first_offset, created_at in places
         )
-
-
-def _ids_by_partition(
-    requests: Sequence[PushRequest], places: dict[Name, PartitionInfo]
-) -> dict[PartitionInfo, list[str]]:
-    """The ids that have to be new; where the window is zero, none has."""
-    ids: dict[PartitionInfo, list[str]] = {}
-    for request in requests:
-        for part in request.parts:
-            if part.ids is not None and (partition := places[part.name]).queue.dedup_window:
-                ids.setdefault(partition, []).extend(filter(None, part.ids))
-    return ids
