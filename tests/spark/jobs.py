@@ -66,3 +66,14 @@ async def finished(process: "subprocess.Popen[str]") -> None:
 async def digest(connection: Any, queue: str) -> tuple[Any, ...]:
     """All messages of a queue in a few characters, and their number."""
     return tuple(await connection.fetchrow(DIGEST, queue))
+
+
+async def until(
+    connection: Any, process: "subprocess.Popen[str]", query: str, reached: Callable[[], bool] = lambda: True
+) -> None:
+    """Wait until a query finds something, and something else is so too; for as long as the process lives."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while not (await connection.fetchval(query) and reached()):
+            assert process.stdout is not None
+            assert process.poll() is None, process.stdout.read()
+            await connection.execute("select pg_sleep(0.02)")

@@ -1,9 +1,8 @@
 """Drivers that are killed between every two steps lose nothing and write nothing twice."""
 
-import asyncio
 from itertools import count
 
-from tests.spark.jobs import SECONDS_MAX, digest, finished, kill
+from tests.spark.jobs import digest, finished, kill, until
 
 # A lock on what the next step needs stops a query before that step; there it is killed.
 STEPS = {
@@ -15,13 +14,6 @@ STEPS = {
 WAITING = "select count(*) from pg_stat_activity where application_name = 'queen spark' and wait_event_type = 'Lock'"
 ENSURE = "select partition_id from queen.ensure_partitions(array['orders'], array[$1])"
 PUSH = "select first_offsets from queen.push_segments(array[$1::bigint], array[1], array[$2::bytea])"
-
-
-async def until(connection, process, query):
-    async with asyncio.timeout(SECONDS_MAX):
-        while not await connection.fetchval(query):
-            assert process.poll() is None, process.stdout.read()
-            await connection.execute("select pg_sleep(0.02)")
 
 
 async def test_a_query_killed_between_any_two_steps_writes_every_message_once(push, job, connection, connect):

@@ -2,10 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
-import sys
-from asyncio.subprocess import DEVNULL
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -126,41 +122,6 @@ async def test_an_interrupted_step_whose_end_is_forgotten_gets_another_end(push,
     assert (await run()).rows == 2
     assert [json.loads(row["payload"]) for row in archived(place)] == [1, 2]
     assert len(Manifest(Store(place), "orders").required()) == 1
-
-
-async def test_an_archive_whose_driver_was_killed_is_completed_by_the_next_run(push, run, place, database, connection):
-    for number in range(8):
-        await push("orders", f"p{number % 3}", number, -number)
-        await connection.fetchval("select queen.take_tick()")
-    command = [
-        "archive",
-        "orders",
-        "--to",
-        place,
-        "--messages-per-step",
-        "1",
-        "--dsn",
-        database,
-        "--master",
-        "local[1]",
-    ]
-    program = f"from queenmq.cli import main; raise SystemExit(main({['pipeline', *command]}))"
-    driver = await asyncio.create_subprocess_exec(sys.executable, "-c", program, start_new_session=True, stderr=DEVNULL)
-    async with asyncio.timeout(240):
-        while not await connection.fetchval("select max(tick) from queen.archives, pg_sleep(0.2) where tick > 0"):
-            assert driver.returncode is None
-    os.killpg(driver.pid, signal.SIGKILL)
-    assert await driver.wait() == -signal.SIGKILL
-    told = await connection.fetchval("select tick from queen.archives")
-    written = sum(step.rows for step in Manifest(Store(place), "orders").steps())
-    assert 2 <= written < 16
-    assert Manifest(Store(place), "orders").steps()[-1].to_tick >= told
-    assert (await run()).rows == 16 - written
-    rows = await connection.fetch('select partition, "offset", payload from queen.messages order by 1, 2')
-    found = sorted((row["partition"], row["offset"], row["payload"]) for row in archived(place))
-    assert found == [(row["partition"], row["offset"], row["payload"]) for row in rows]
-    states = await connection.fetch("select state from queen.pipeline_runs order by id")
-    assert [row["state"] for row in states] == ["running", "done"]  # which queen pipeline runs shows as lost
 
 
 async def test_retention_deletes_only_what_is_in_the_archive(push, run, engine, connection):

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from itertools import pairwise
 from urllib.parse import quote
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,7 +18,10 @@ from queenmq.spark.pipelines.store import Store
 
 GROUP_ROWS = 65_536  # always so many, however the rows arrive
 KEYS = ["day", "file"]
+HEADERS = pa.map_(pa.string(), pa.string())
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+
+_object = msgspec.json.Decoder(dict[str, str])
 
 
 class Writer:
@@ -91,7 +95,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBat
     changes = np.diff(days.dictionary_encode().indices.to_numpy()) | np.diff(files.to_numpy())
     cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
     rows = pa.RecordBatch.from_arrays(
-        [_in_utc(batch.column(name)) for name in batch.schema.names if name not in KEYS],
+        [_stored(name, batch.column(name)) for name in batch.schema.names if name not in KEYS],
         names=[name for name in batch.schema.names if name not in KEYS],
     )
     for start, end in pairwise(cuts):
@@ -99,6 +103,14 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBat
             yield (days[start].as_py(), files[start].as_py()), rows.slice(start, end - start)
 
 
-def _in_utc(column: pa.Array) -> pa.Array:
-    """Spark labels times with the zone of its session, which says nothing about the messages."""
+def _stored(name: str, column: pa.Array) -> pa.Array:
+    """A column as it is kept: headers as a map again, times without the zone of Spark's session."""
+    if name == "headers":
+        return _headers(column)
     return column.cast(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(column.type) else column
+
+
+def _headers(texts: pa.Array) -> pa.Array:
+    if texts.null_count == len(texts):
+        return pa.nulls(len(texts), HEADERS)
+    return pa.array([text and list(_object.decode(text).items()) for text in texts.to_pylist()], HEADERS)
