@@ -245,7 +245,7 @@ async def test_ids_of_others_are_compared_once_each(queue):
     await queue.configure("orders")
     [[_, partition_id, *_]] = await queue.call("ensure_partitions", ["orders"], ["ann"])
     for flush in ("a", "b"):
-        ids = json.dumps([f"{flush}{number}" for number in range(1_000)])
+        ids = json.dumps([None, *(f"{flush}{number}" for number in range(1, 1_000))])  # nothing is like nothing
         payloads = b"[" + b",".join([b"1"] * 1_000) + b"]"
         async with Explained(queue.connection) as explained:
             [row] = await queue.call(

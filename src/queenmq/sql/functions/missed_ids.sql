@@ -12,8 +12,9 @@ create function queen.missed_ids(
 language sql stable
 as $$
     select s.first_offset, s.created_at, s.transaction_ids,
-           -- intersect: a join would be planned for the first match, as a loop in a loop, and most often there is none
-           exists (select json_array_elements_text(s.transaction_ids::json)
+           -- intersect: a join would be planned for the first match, as a loop in a loop, and most often there is
+           -- none. It takes nulls for equal, and messages without an id are not.
+           exists (select old.id from json_array_elements_text(s.transaction_ids::json) as old (id) where old.id is not null
                    intersect select json_array_elements_text(p_new::json))
       from queen.segments s
      where s.partition_id = p_partition_id
