@@ -46,6 +46,7 @@ class Batcher(Generic[Item, Answer]):
         self._unclaimed = unclaimed
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._running: set[asyncio.Task[None]] = set()
+        self._serving = 0  # of them, those whose batch is on its way
         self._closed = False
 
     async def submit(self, item: Item) -> Answer:
@@ -81,7 +82,11 @@ class Batcher(Generic[Item, Answer]):
                 if self._waiting and len(self._running) < self._calls_max:
                     self._start()
                 self.batches += 1
-                await self._serve(batch)
+                self._serving += 1
+                try:
+                    await self._serve(batch)
+                finally:
+                    self._serving -= 1
         finally:
             # Here, not when the task is over: whoever asks in between would find all calls taken, and nobody serving.
             self._running.discard(asyncio.current_task())
@@ -91,7 +96,7 @@ class Batcher(Generic[Item, Answer]):
         weight = 0
         most = len(self._waiting)
         if self._shared_from and most >= self._shared_from:
-            most = -(-most // (self._calls_max - len(self._running) + 1))  # this call, and those that are free
+            most = -(-most // (self._calls_max - self._serving))  # this call, and those that are free
         while self._waiting and len(batch) < most:
             item, future = self._waiting[0]
             if not future.done():  # a requester that went away takes nothing

@@ -208,9 +208,10 @@ class Database:
         self._check_present()
         while self._at_hand:
             connection = self._at_hand.pop()
-            if not connection.is_closed():
-                return connection
-            await self._pool.release(connection)
+            with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has let go of it
+                if not connection.is_closed():
+                    return connection
+                await self._pool.release(connection)
         self._asking += 1
         try:
             connection = await self._pool.acquire()
