@@ -1,7 +1,9 @@
-"""What is stored, read without the engine."""
+"""What is stored and what is at work, seen without the engine."""
 
 import json
 from typing import Any
+
+from tests.fixtures.proxy import Fault, Proxy
 
 LOG = """
 select q.name as queue, p.name as partition, s.first_offset, s.payloads
@@ -28,3 +30,18 @@ async def until_waiting(connection: Any, query: str, count: int = 1) -> None:
     """Wait until so many statements with this text wait for a lock."""
     while await connection.fetchval(WAITS_FOR_A_LOCK, query) < count:
         pass
+
+
+async def lost_at_work(proxy: Proxy, fault: Fault, watcher: Any) -> None:
+    """The call of a connection that is cut (`fault`) waits for a lock when its engine hears of it, which ends it first.
+
+    Whoever asks what became of the call before it has ended is told that nothing did, and is wrong.
+    """
+    await fault.happened()
+    proxy.pause()
+    await until_waiting(watcher, fault.pattern)
+    end = proxy.hold_answer("pg_terminate_backend")
+    proxy.resume()
+    await end.happened()
+    end.let_through()
+    await until_waiting(watcher, fault.pattern)  # the same call, once more

@@ -7,7 +7,7 @@ import pytest
 
 from queenmq.errors import LeaseGone
 from queenmq.model import Ack, Outgoing, PopRequest
-from tests.faults.log import until_waiting
+from tests.faults.log import lost_at_work
 
 pytestmark = pytest.mark.usefixtures("balanced")
 
@@ -102,12 +102,7 @@ async def test_a_call_that_is_still_running_cannot_count_late(engine, proxy, con
     await other.execute("select from queen.partition_consumers for update")
     fault = proxy.cut_during_request(ACK)
     ack = asyncio.create_task(engine.ack([Ack.of(message, "failed") for message in popped.messages]))
-    await fault.happened()
-    await until_waiting(watcher, ACK)
-    fault = proxy.hold_answer("pg_terminate_backend")
-    await fault.happened()
-    fault.let_through()
-    await until_waiting(watcher, ACK)
+    await lost_at_work(proxy, fault, watcher)
     await transaction.rollback()
     assert [answer.accepted for answer in await ack] == [True] * 5
     assert [message.retry_count for message in (await pop(engine)).messages] == [1] * 5

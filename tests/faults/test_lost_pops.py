@@ -7,7 +7,7 @@ import pytest
 
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Ack, Outgoing, PopRequest
-from tests.faults.log import until_waiting
+from tests.faults.log import lost_at_work
 
 pytestmark = pytest.mark.usefixtures("balanced")
 
@@ -67,12 +67,7 @@ async def test_a_pop_that_is_still_running_takes_nothing_late(engine, proxy, con
     await other.execute("select from queen.queues for update")  # a group's first pop waits for it
     fault = proxy.cut_during_request(POP)
     pop = asyncio.create_task(engine.pop(ORDERS))
-    await fault.happened()
-    await until_waiting(watcher, POP)
-    fault = proxy.hold_answer("pg_terminate_backend")
-    await fault.happened()
-    fault.let_through()
-    await until_waiting(watcher, POP)
+    await lost_at_work(proxy, fault, watcher)
     await transaction.rollback()
     assert values(await pop) == [1]
     assert await connection.fetchval(LEASES) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Outgoing
-from tests.faults.log import stored, until_waiting
+from tests.faults.log import lost_at_work, stored
 
 pytestmark = pytest.mark.usefixtures("balanced")
 
@@ -89,12 +89,7 @@ async def test_a_call_that_is_still_running_cannot_commit_late(engine, proxy, co
     await other.execute("select from queen.partition_lookup for update")
     fault = proxy.cut_during_request(PUSH)
     push = asyncio.create_task(engine.push(messages(2, ids=ids)))
-    await fault.happened()
-    await until_waiting(watcher, PUSH)
-    fault = proxy.hold_answer("pg_terminate_backend")
-    await fault.happened()  # whoever has not ended the first call by now looks for it in the log, in vain
-    fault.let_through()
-    await until_waiting(watcher, PUSH)
+    await lost_at_work(proxy, fault, watcher)
     await transaction.rollback()
     assert offsets(await push) == [1]
     assert await stored(connection) == {("orders", "ann"): [1, 2]}

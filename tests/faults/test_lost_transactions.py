@@ -7,7 +7,7 @@ import pytest
 
 from queenmq.errors import LeaseGone
 from queenmq.model import Ack, Outgoing, PopRequest
-from tests.faults.log import stored, until_waiting
+from tests.faults.log import lost_at_work, stored
 
 pytestmark = pytest.mark.usefixtures("balanced")
 
@@ -107,12 +107,7 @@ async def test_a_call_that_is_still_running_cannot_commit_late(engine, proxy, co
     await other.execute("select from queen.partition_lookup for update")
     fault = proxy.cut_during_request(TRANSACT)
     run = asyncio.create_task(engine.transaction(acks(popped), outgoing("receipts", 11) if pushes else []))
-    await fault.happened()
-    await until_waiting(watcher, TRANSACT)
-    fault = proxy.hold_answer("pg_terminate_backend")
-    await fault.happened()
-    fault.let_through()
-    await until_waiting(watcher, TRANSACT)
+    await lost_at_work(proxy, fault, watcher)
     await transaction.rollback()
     assert [answer.offset for answer in await run] == ([1] if pushes else [])
     assert (await stored(connection))["receipts", "ann"] == ([10, 11] if pushes else [10])
