@@ -2,79 +2,123 @@
 
 The log is the index: a partition's ids are in its segments. This is a copy of the dedup window in memory, and it is
 allowed to know too little, never to be wrong. For every partition it knows all ids of the window below `known`;
-what others wrote above that, the push call finds and tells. The newest ids are kept as they are, with their
-offsets; older ones as sorted 64-bit hashes, eight bytes an id. A hash that matches is only a suspicion: the log is
-then asked (queen.find_ids).
+what others wrote above that, the push call finds and tells. The newest ids are kept as they are; older ones as sorted
+64-bit hashes. A hash that matches is only a suspicion: the log is then asked (queen.find_ids).
+
+Most ids are new, and one look at a filter of all partitions says so, for a whole flush at a time. What it suspects is
+looked for in the partition's own ids.
 """
 
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import chain, compress
+from operator import attrgetter
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from queenmq.engine.drafts import Original
+from queenmq.engine.drafts import Original, given
+from queenmq.engine.partitions import PartitionInfo
 
-Hashes = NDArray[np.int64]
+Keys = NDArray[np.uint64]  # hashes of ids with their partitions
 
-FRESH_IDS_MAX = 32_768  # per partition, before they are packed into hashes; earlier when memory is short
-FRESH_ID_BYTES = 150  # of an id that is kept as it is, roughly
-PACKED_ID_BYTES = 8
+FRESH_IDS_MAX = 16_384  # per partition, before they are packed into hashes; earlier when memory is short
+FRESH_ID_BYTES = 120  # of an id that is kept as it is, roughly
+PACKED_ID_BYTES = 16  # of its hash, and of its part of the filter
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly
+SEARCHED_MAX = 8  # ids that are looked for before an index is made of all
+
+NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
+FILTER_WORDS_MIN = 1_024
+FILTER_WORD_KEYS_MAX = 2  # on average: then less than one new id in a thousand is suspected
+FILTER_BITS = [np.uint64(shift) for shift in (0, 6, 12, 18)]  # where in a key the places of its bits are
+
+_ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
+_SPREAD, _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
+
+
+class WrittenIds(Struct, gc=False):
+    """The ids of a segment, and where it is in the log."""
+
+    partition: PartitionInfo
+    first_offset: int
+    count: int
+    ids: Sequence[str | None] | None
+    created_at: datetime
+
+
+class Filter:
+    """Keys that were seen: what it has not seen is new, what it has seen most likely is not.
+
+    A key is four bits in one of its words.
+    """
+
+    def __init__(self, keys: int) -> None:
+        bits = max(FILTER_WORDS_MIN, keys).bit_length()
+        self.room = FILTER_WORD_KEYS_MAX << bits
+        self._shift = np.uint64(64 - bits)
+        self._words = np.zeros(1 << bits, dtype=np.uint64)
+
+    def add(self, keys: Keys) -> None:
+        """From now on these were seen."""
+        np.bitwise_or.at(self._words, keys >> self._shift, _bits(keys))
+        self.room -= len(keys)
+
+    def seen(self, keys: Keys) -> NDArray[np.bool_]:
+        """Which of these were, perhaps."""
+        bits = _bits(keys)
+        seen: NDArray[np.bool_] = (self._words[keys >> self._shift] & bits) == bits
+        return seen
 
 
 class RecentIds:
     """The ids of one partition inside the dedup window, complete below `known`."""
 
-    def __init__(self, known: int) -> None:
+    __slots__ = (
+        "_fresh", "_islands", "_packed", "_packed_ids", "_segments", "known", "packings", "partition_id", "written"
+    )  # fmt: skip
+
+    def __init__(self, partition_id: int, known: int) -> None:
+        self.partition_id = partition_id
         self.known = known
+        self.packings = 0  # how often ids became hashes
+        self.written = 0  # when, as the window counts
         self._packed_ids = 0
         self._islands: dict[int, int] = {}  # our own segments above `known`: first offset -> end
-        self._fresh: dict[str, int] = {}  # id -> offset
-        self._segments: list[tuple[int, datetime]] = []  # first offset and time of the fresh ones, ascending
-        self._packed: deque[tuple[datetime, Hashes]] = deque()  # newest moment in it, sorted hashes
+        self._fresh: list[str | None] = []
+        self._segments: list[tuple[int, int, datetime]] = []  # place among the fresh, first offset, time
+        self._packed: deque[tuple[datetime, Keys]] = deque()  # newest moment in it, sorted
 
     @property
     def bytes(self) -> int:
         """About how much memory this takes."""
         return PARTITION_BYTES + FRESH_ID_BYTES * len(self._fresh) + PACKED_ID_BYTES * self._packed_ids
 
-    def is_new(self, ids: set[str]) -> bool:
-        """Whether none of the ids is among the newest; `suspects` tells about the others."""
-        return self._fresh.keys().isdisjoint(ids)
+    def keys(self) -> Keys:
+        """Those of all ids."""
+        return np.concatenate([_keys(self._fresh, self.partition_id), *(run for _, run in self._packed)])
 
-    def original(self, id: str, since: datetime) -> Original | None:
-        """The first message with this id, if it is among the newest and inside the window."""
-        offset = self._fresh.get(id)
-        if offset is None:
-            return None
-        created_at = self._created_at(offset)
-        return Original(offset, created_at) if created_at >= since else None
+    def originals(self, ids: Sequence[str]) -> dict[str, Original]:
+        """The messages with these ids that are among the newest."""
+        if len(ids) <= SEARCHED_MAX and not any(id in self._fresh for id in ids):
+            return {}
+        places = dict(zip(self._fresh, range(len(self._fresh)), strict=True))
+        return {id: self._original(places[id]) for id in ids if id in places}
 
-    def suspects(self, ids: Sequence[str], since: datetime) -> list[str]:
-        """Those ids about which the log is to be asked: most likely duplicates.
+    def _original(self, place: int) -> Original:
+        start, first_offset, created_at = self._segments[bisect_right(self._segments, place, key=lambda s: s[0]) - 1]
+        return Original(first_offset + place - start, created_at)
 
-        Their hash is among the packed ones, or they seem to have left the window, by a clock that is not the log's.
-        """
-        old: list[str] = []
-        if self._segments and self._segments[0][1] < since:
-            old = [id for id in ids if (at := self._fresh.get(id)) is not None and self._created_at(at) < since]
-        if not self._packed:
-            return old
-        hashes = _hashes(ids)
-        order = np.argsort(hashes)
-        hashes = hashes[order]
+    def suspects(self, ids: Sequence[str]) -> list[str]:
+        """Those ids whose hash is among the packed ones: most likely duplicates."""
+        keys = _keys(ids, self.partition_id)
         hit = np.zeros(len(ids), dtype=bool)
         for _, packed in self._packed:
-            places = np.searchsorted(packed, hashes)
-            places[places == len(packed)] = 0
-            hit |= packed[places] == hashes
-        return old + [ids[place] for place in order[hit]] if hit.any() else old
-
-    def _created_at(self, offset: int) -> datetime:
-        return self._segments[max(0, bisect_right(self._segments, offset, key=lambda s: s[0]) - 1)][1]
+            hit |= among(packed, keys)
+        return list(compress(ids, hit))
 
     def add(
         self, first_offset: int, count: int, ids: Sequence[str | None] | None, created_at: datetime, window: timedelta
@@ -88,14 +132,12 @@ class RecentIds:
                 self.known = end
         if ids is None:
             return
-        self._fresh.update(zip(ids, range(first_offset, first_offset + count), strict=True))  # type: ignore[arg-type]
-        self._fresh.pop(None, None)  # type: ignore[call-overload]
-        self._segments.append((first_offset, created_at))
-        if len(self._segments) > 1 and self._segments[-2][0] > first_offset:
-            self._segments.sort()
+        self._segments.append((len(self._fresh), first_offset, created_at))
+        self._fresh += ids
         if len(self._fresh) > FRESH_IDS_MAX:
             self.pack(window)
-        self._forget(created_at - window)
+        if self._packed:
+            self._forget(created_at - window)
 
     def catch_up(self, known: int) -> None:
         """Everything below this offset has been told."""
@@ -112,14 +154,16 @@ class RecentIds:
         """
         if not self._fresh:
             return
-        newest = self._segments[-1][1]
-        run = np.sort(_hashes(list(self._fresh)))
+        newest = max(created_at for _, _, created_at in self._segments)
+        run = np.sort(_keys(self._fresh, self.partition_id))
+        self.packings += 1
         self._packed_ids += len(run)
-        self._fresh = {}
+        self._fresh = []
         self._segments = []
         while self._packed and len(self._packed[-1][1]) <= len(run) and self._packed[-1][0] > newest - window / 8:
             run = np.sort(np.concatenate((self._packed.pop()[1], run)), kind="stable")
-        self._packed.append((newest, run))
+        if len(run):
+            self._packed.append((newest, run))
 
     def _forget(self, before: datetime) -> None:
         """Drop the runs that have left the window; fresh ids stay until they are packed."""
@@ -133,38 +177,42 @@ class DedupWindow:
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._partitions: OrderedDict[int, RecentIds] = OrderedDict()
+        self._partitions: dict[int, RecentIds] = {}
+        self._additions = 0
+        self._filter = Filter(0)
 
     def get(self, partition_id: int) -> RecentIds | None:
         """What is known of a partition; None when nothing is."""
         return self._partitions.get(partition_id)
 
+    def seen(self, keys: Keys) -> NDArray[np.bool_]:
+        """Which of these are perhaps known."""
+        return self._filter.seen(keys)
+
     def start(self, partition_id: int, known: int) -> RecentIds:
         """Begin to know a partition whose ids below `known` are about to be added."""
         self.drop(partition_id)
-        entry = self._partitions[partition_id] = RecentIds(known)
+        entry = self._partitions[partition_id] = RecentIds(partition_id, known)
         self._bytes += entry.bytes
         return entry
 
-    def add(
-        self,
-        partition_id: int,
-        first_offset: int,
-        count: int,
-        ids: Sequence[str | None] | None,
-        created_at: datetime,
-        window: timedelta,
-    ) -> None:
-        """A segment was written to a partition; nothing happens for one that is not known."""
-        entry = self._partitions.get(partition_id)
-        if entry is None:
-            return
-        self._partitions.move_to_end(partition_id)
-        before = entry.bytes
-        entry.add(first_offset, count, ids, created_at, window)
-        self._bytes += entry.bytes - before
-        if self._bytes > self._bytes_max:
-            self._shrink(window)
+    def add(self, written: Sequence[WrittenIds]) -> None:
+        """Segments were written; nothing happens for partitions that are not known."""
+        with_ids = [each for each in written if each.ids is not None and each.partition.id in self._partitions]
+        if with_ids:
+            self._note(with_ids)
+        self._additions += 1
+        for each in written:
+            partition = each.partition
+            entry = self._partitions.get(partition.id)
+            if entry is None:
+                continue
+            entry.written = self._additions
+            before = entry.bytes
+            entry.add(each.first_offset, each.count, each.ids, each.created_at, partition.queue.dedup_window)
+            self._bytes += entry.bytes - before
+            if self._bytes > self._bytes_max:
+                self._shrink(partition.queue.dedup_window)
 
     def drop(self, partition_id: int) -> None:
         """Forget a partition."""
@@ -172,15 +220,59 @@ class DedupWindow:
         if entry is not None:
             self._bytes -= entry.bytes
 
+    def _note(self, written: Sequence[WrittenIds]) -> None:
+        keys = keys_of([(each.partition.id, given(each.ids or ())) for each in written])
+        if len(keys) > self._filter.room:
+            known = [entry.keys() for entry in self._partitions.values()]
+            self._filter = Filter(sum(map(len, known)) + len(keys))
+            for each in known:
+                self._filter.add(each)
+        self._filter.add(keys)
+
     def _shrink(self, window: timedelta) -> None:
         """Pack all ids; if that is not enough, forget partitions that were not written lately."""
         for entry in self._partitions.values():
             before = entry.bytes
             entry.pack(window)
             self._bytes += entry.bytes - before
-        while self._bytes > self._bytes_max * 3 // 4 and len(self._partitions) > 1:
-            self.drop(next(iter(self._partitions)))
+        for entry in sorted(self._partitions.values(), key=attrgetter("written"))[:-1]:
+            if self._bytes <= self._bytes_max * 3 // 4:
+                break
+            self.drop(entry.partition_id)
 
 
-def _hashes(ids: Sequence[str]) -> Hashes:
-    return np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids))
+def keys_of(ids: Sequence[tuple[int, Sequence[str]]]) -> Keys:
+    """The keys of ids, given by partition id; in their order."""
+    partition_ids = np.array([partition_id for partition_id, _ in ids], dtype=np.uint64)
+    counts = [len(own) for _, own in ids]
+    keys = _hashes(list(chain.from_iterable(own for _, own in ids)))
+    keys ^= np.repeat(partition_ids * _SPREAD, counts)
+    keys ^= keys >> _HALF
+    keys *= _MIX
+    keys ^= keys >> _HALF
+    return keys
+
+
+def among(run: Keys, keys: Keys) -> NDArray[np.bool_]:
+    """Which of the keys are in a sorted run."""
+    if not len(run):
+        return np.zeros(len(keys), dtype=bool)
+    places = np.searchsorted(run, keys)
+    places[places == len(run)] = 0
+    found: NDArray[np.bool_] = run[places] == keys
+    return found
+
+
+def _keys(ids: Sequence[str | None], partition_id: int) -> Keys:
+    return keys_of([(partition_id, given(ids))])
+
+
+def _hashes(ids: Sequence[str]) -> Keys:
+    return np.fromiter(map(hash, ids), dtype=np.int64, count=len(ids)).view(np.uint64)
+
+
+def _bits(keys: Keys) -> Keys:
+    bits = _ONE << (keys & _LOW_BITS)
+    for shift in FILTER_BITS[1:]:
+        bits |= _ONE << ((keys >> shift) & _LOW_BITS)
+    return bits

@@ -6,7 +6,8 @@ one by one.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from itertools import islice, repeat
 from operator import attrgetter, itemgetter
@@ -14,10 +15,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
+import numpy as np
 from msgspec import Raw, Struct
+from numpy.typing import NDArray
 
 from queenmq.engine.headers import encoded
-from queenmq.engine.partitions import Name, PartitionInfo, Partitions, check_name
+from queenmq.engine.partitions import NOWHERE, Name, PartitionInfo, Partitions, check_name
 from queenmq.engine.segments import cut
 from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
 from queenmq.model import Outgoing, Pushed
@@ -30,7 +33,9 @@ PRODUCER_CHARACTERS_MAX = 255
 
 NOT_JSON = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
-_addresses = attrgetter("queue", "partition", "producer")
+_queues = attrgetter("queue")
+_partitions = attrgetter("partition")
+_producers = attrgetter("producer")
 _payloads = attrgetter("payload")
 _transaction_ids = attrgetter("transaction_id")
 _trace_ids = attrgetter("trace_id")
@@ -38,76 +43,62 @@ _headers = attrgetter("headers")
 
 T = TypeVar("T")
 Positions = Sequence[int]  # of messages in their request
-Address = tuple[str, str, str | None]  # queue, partition, producer
-
-
-class Part(Struct, gc=False):
-    """The messages of one request for one partition from one producer."""
-
-    name: Name
-    producer: str | None
-    positions: Positions
-    payloads: Sequence[Raw]
-    ids: Sequence[str | None] | None
-    traces: Sequence[UUID | None] | None
-    headers: Sequence[Raw | None] | None
-    array: bytes | None = None  # the payloads as one JSON array, where that is at hand
-
-    def without(self, left_out: set[int]) -> "Part":
-        """The part less the messages at some indices (of the part's own lists)."""
-        kept = [index for index in range(len(self.positions)) if index not in left_out]
-        return Part(
-            self.name,
-            self.producer,
-            [self.positions[index] for index in kept],
-            [self.payloads[index] for index in kept],
-            [self.ids[index] for index in kept] if self.ids is not None else None,
-            [self.traces[index] for index in kept] if self.traces is not None else None,
-            [self.headers[index] for index in kept] if self.headers is not None else None,
-        )
-
-
-class PushRequest(Struct):
-    """The messages of one caller, checked and sorted into parts."""
-
-    size: int
-    bytes: int
-    parts: list[Part]
-    has_ids: bool
+Place = tuple[int, Positions]  # request, positions
 
 
 class Draft(Struct, gc=False):
-    """A segment in the making."""
+    """A segment in the making: messages for one partition from one producer, of one request or of several."""
 
-    partition: PartitionInfo
+    name: Name
     producer: str | None
+    positions: Positions  # in the request they came with
     payloads: Sequence[Raw]
     ids: Sequence[str | None] | None
     traces: Sequence[UUID | None] | None
     headers: Sequence[Raw | None] | None
-    places: list[tuple[int, Positions]]  # request, positions: who gets the answers
     size: int  # in bytes
-    array: bytes | None = None
-    owned: bool = False  # whether the lists may be changed
+    array: bytes | None = None  # the payloads as one JSON array, where that is at hand
+    partition: PartitionInfo = NOWHERE
+    places: list[Place] = []  # who gets the answers
+    joins: bool = False  # several requests, in lists that may be changed
 
-    def has_room(self, size: int) -> bool:
-        """Whether a message of so many bytes fits; any one fits into an empty draft."""
-        fits = len(self.payloads) < SEGMENT_MESSAGES_MAX and self.size + size <= SEGMENT_BYTES_MAX
-        return fits or not self.payloads
+    def without(self, left_out: set[int]) -> "Draft":
+        """The draft less the messages at some indices (of the draft's own lists)."""
+        kept = [index for index in range(len(self.payloads)) if index not in left_out]
+        payloads = [self.payloads[index] for index in kept]
+        return Draft(
+            self.name,
+            self.producer,
+            [self.positions[index] for index in kept],
+            payloads,
+            [self.ids[index] for index in kept] if self.ids is not None else None,
+            [self.traces[index] for index in kept] if self.traces is not None else None,
+            [self.headers[index] for index in kept] if self.headers is not None else None,
+            sum(map(len, payloads)),
+        )
 
-    def add(self, request: int, part: Part, start: int, end: int, size: int) -> None:
-        """Take over messages start .. end of a part, `size` bytes."""
-        before = len(self.payloads)
-        if not self.owned:  # until now these were the part's own lists
-            self.payloads = list(self.payloads)
-            self.owned = True
-            self.array = None
-        self.payloads += part.payloads[start:end]  # type: ignore[operator]
-        self.size += size
-        self.places.append((request, part.positions[start:end]))
-        self.ids = _joined(self.ids, before, part.ids, start, end)
-        self.traces = _joined(self.traces, before, part.traces, start, end)
-        self.headers = _joined(self.headers, before, part.headers, start, end)
+    def has_room(self, more: "Draft") -> bool:
+        """Whether another draft for the same partition fits in behind; another producer begins a new segment."""
+        return (
+            self.producer == more.producer
+            and len(self.payloads) + len(more.payloads) <= SEGMENT_MESSAGES_MAX
+            and self.size + more.size <= SEGMENT_BYTES_MAX
+        )
+
+    def joined(self, request: int, more: "Draft") -> "Draft":
+        """This draft with another behind it. Drafts of one request stay as they are: it may have to be tried again."""
+        joint = self
+        if not self.joins:
+            joint = copy(self)
+            joint.payloads, joint.places, joint.array, joint.joins = list(self.payloads), [*self.places], None, True
+        before = len(joint.payloads)
+        joint.payloads += more.payloads  # type: ignore[operator]
+        joint.size += more.size
+        joint.places.append((request, more.positions))
+        joint.ids = _joined(self.ids, before, more.ids, len(more.payloads))
+        joint.traces = _joined(self.traces, before, more.traces, len(more.payloads))
+        joint.headers = _joined(self.headers, before, more.headers, len(more.payloads))
+        return joint
 
     def answers(self, first_offset: int, created_at: datetime, answers: list[list[Pushed]]) -> None:
         """Put the answer of every message where its caller will find it."""
@@ -129,6 +120,18 @@ class Draft(Struct, gc=False):
                     own[position] = each
 
 
+class PushRequest(Struct):
+    """The messages of one caller, checked and sorted by partition and producer."""
+
+    size: int
+    bytes: int
+    drafts: list[Draft]
+    has_ids: bool  # whether any message carries a transaction id,
+    has_traces: bool  # a trace id,
+    has_headers: bool  # headers,
+    has_producers: bool  # a producer
+
+
 class Original(Struct):
     """Where the first message with an id is."""
 
@@ -141,120 +144,113 @@ class Flush(Struct):
 
     id: UUID
     done: asyncio.Future[None]
+    keys: NDArray[np.uint64]  # of the ids of the requests, sorted
     drafts: list[Draft] = []
-    ids: dict[int, set[str]] = {}  # by partition id
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
     entries: dict[int, object] = {}  # by partition id: who knows them
     beside: set[UUID] = set()  # flushes in flight meanwhile: ours has none of their ids
     duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
     repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
     looked_up: set[str] = set()  # queues where a partition may be new: no group could have been waiting for it
-    has_ids: bool = False  # whether any message carries a transaction id,
-    has_traces: bool = False  # a trace id,
-    has_headers: bool = False  # headers,
-    has_producers: bool = False  # a producer
-    _open: dict[int, Draft] = {}  # the last one, by partition id
+    has_ids: bool = False  # as the requests: what none of the messages has is not even sent as a list of nothing
+    has_traces: bool = False
+    has_headers: bool = False
+    has_producers: bool = False
+    _open: dict[int, int] = {}  # by partition id: which of the drafts is its last one
 
-    def add(self, request: int, part: Part, partition: PartitionInfo) -> None:
-        """Distribute a part over drafts of bounded size; another producer begins a new one, so order is kept."""
-        count = len(part.payloads)
-        if not count:
+    def note(self, request: PushRequest) -> None:
+        """What a request brings along."""
+        self.has_ids |= request.has_ids
+        self.has_traces |= request.has_traces
+        self.has_headers |= request.has_headers
+        self.has_producers |= request.has_producers
+
+    def add(self, request: int, draft: Draft, partition: PartitionInfo) -> None:
+        """Take in a draft: behind the last one of its partition, or as one of its own."""
+        if not draft.payloads:  # all of it was there already
             return
-        size = sum(map(len, part.payloads))
-        draft = self._open.get(partition.id)
-        if draft is None or draft.producer != part.producer:
-            if count <= SEGMENT_MESSAGES_MAX and size <= SEGMENT_BYTES_MAX:
-                self._start(partition, part, [(request, part.positions)], size)
-                return
-            draft = None
-        elif len(draft.payloads) + count <= SEGMENT_MESSAGES_MAX and draft.size + size <= SEGMENT_BYTES_MAX:
-            self._extend(draft, request, part, 0, count, size)
+        last = self._open.get(partition.id)
+        if last is not None and self.drafts[last].has_room(draft):
+            self.drafts[last] = self.drafts[last].joined(request, draft)
             return
-        start = 0
-        while start < count:
-            if draft is None or not draft.has_room(len(part.payloads[start])):
-                draft = self._start(partition, part.without(set(range(count))), [], 0)
-            room = SEGMENT_MESSAGES_MAX - len(draft.payloads), SEGMENT_BYTES_MAX - draft.size
-            end, size = _bounded(part.payloads, start, *room)
-            self._extend(draft, request, part, start, end, size)
-            start = end
-
-    def _extend(self, draft: Draft, request: int, part: Part, start: int, end: int, size: int) -> None:
-        draft.add(request, part, start, end, size)
-        self._note(part)
-
-    def _start(self, partition: PartitionInfo, part: Part, places: list[tuple[int, Positions]], size: int) -> Draft:
-        draft = Draft(
-            partition, part.producer, part.payloads, part.ids, part.traces, part.headers, places, size, part.array
-        )
-        self._open[partition.id] = draft
+        draft.partition = partition
+        draft.places = [(request, draft.positions)]
+        self._open[partition.id] = len(self.drafts)
         self.drafts.append(draft)
-        self._note(part)
-        return draft
-
-    def _note(self, part: Part) -> None:
-        """What none of the messages has is not even sent as a list of nothing."""
-        self.has_ids = self.has_ids or part.ids is not None
-        self.has_traces = self.has_traces or part.traces is not None
-        self.has_headers = self.has_headers or part.headers is not None
-        self.has_producers = self.has_producers or part.producer is not None
 
 
 def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
-    """Refuse what cannot be pushed before it meets other requests; sort the rest into parts."""
-    addresses = list(map(_addresses, messages))
-    names = set(addresses)
-    for queue, partition, producer in names:
-        if partitions.get((queue, partition)) is None:
-            check_name(queue, "queue")
-            check_name(partition, "partition")
-        if producer is not None:
-            _check_producer(producer)
-    given = list(map(_payloads, messages))
-    lengths = list(map(len, given))
+    """Refuse what cannot be pushed before it meets other requests; sort the rest."""
+    received = list(map(_payloads, messages))
+    lengths = list(map(len, received))
     headers = encoded(list(map(_headers, messages)))
     size = _checked_size(lengths, headers)
-    array, payloads = _cut_payloads(given, lengths, payload_bytes_max)
+    array, payloads = _cut_payloads(received, lengths, payload_bytes_max)
     ids = _given(list(map(_transaction_ids, messages)))
     if ids is not None:
-        _check_ids([id for id in ids if id is not None])
+        _check_ids(given(ids))
     traces = _given(list(map(_trace_ids, messages)))
-    if len(names) == 1:
-        [(queue, partition, producer)] = names
-        parts = [Part((queue, partition), producer, range(len(messages)), payloads, ids, traces, headers, array)]
-    else:
-        parts = [
-            Part(
-                (queue, partition),
-                producer,
-                places,
-                _picked(payloads, places),
-                _given(_picked(ids, places)) if ids is not None else None,
-                _given(_picked(traces, places)) if traces is not None else None,
-                _given(_picked(headers, places)) if headers is not None else None,
-            )
-            for (queue, partition, producer, *_), places in _runs(addresses, names).items()
-        ]
-    return PushRequest(len(messages), size, parts, ids is not None)
+    queues = list(map(_queues, messages))
+    names = list(map(_partitions, messages))
+    producers = list(map(_producers, messages))
+    drafts: list[Draft] = []
+    for places in _runs(queues, names, producers):
+        picked = _picked(payloads, places)
+        draft = Draft(
+            (queues[places[0]], names[places[0]]),
+            producers[places[0]],
+            places,
+            picked,
+            ids and _given(_picked(ids, places)),
+            traces and _given(_picked(traces, places)),
+            headers and _given(_picked(headers, places)),
+            sum(map(len, picked)),
+            array if picked is payloads else None,
+        )
+        drafts += _bounded(draft)
+    for queue, partition in partitions.unknown({draft.name for draft in drafts}):
+        check_name(queue, "queue")
+        check_name(partition, "partition")
+    for producer in set(producers):
+        if producer is not None:
+            _check_producer(producer)
+    has_producers = any(producers)
+    return PushRequest(
+        len(messages), size, drafts, ids is not None, traces is not None, headers is not None, has_producers
+    )
 
 
-def _runs(addresses: list[Address], names: set[Address]) -> dict[tuple[Any, ...], list[int]]:
+def _alike(values: list[Any]) -> bool:
+    return values.count(values[0]) == len(values)
+
+
+def _runs(queues: list[str], names: list[str], producers: list[str | None]) -> Iterable[Positions]:
     """The positions of messages by partition and producer; where producers take turns, by turn."""
-    runs: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-    if len({(queue, partition) for queue, partition, _ in names}) == len(names):
-        for position, address in enumerate(addresses):
-            runs[address].append(position)
-        return runs
+    if _alike(producers):
+        if _alike(queues):
+            return (range(len(names)),) if _alike(names) else _places(names)
+        return _places(zip(queues, names, strict=True))
+    addresses: list[tuple[str, str, int]] = []
     turns: dict[Name, tuple[str | None, int]] = {}  # by partition: who was last, and how often that changed
-    for position, (queue, partition, producer) in enumerate(addresses):
-        last, turn = turns.get((queue, partition), (producer, 0))
+    for queue, name, producer in zip(queues, names, producers, strict=True):
+        last, turn = turns.get((queue, name), (producer, 0))
         turn += producer != last
-        turns[queue, partition] = producer, turn
-        runs[queue, partition, producer, turn].append(position)
-    return runs
+        turns[queue, name] = producer, turn
+        addresses.append((queue, name, turn))
+    return _places(addresses)
 
 
-def _picked(values: Sequence[T], places: list[int]) -> Sequence[T]:
+def _places(addresses: Iterable[Hashable]) -> Iterable[Positions]:
+    """Where each address is found."""
+    places: dict[Hashable, list[int]] = defaultdict(list)
+    for position, address in enumerate(addresses):
+        places[address].append(position)
+    return places.values()
+
+
+def _picked(values: Sequence[T], places: Positions) -> Sequence[T]:
+    if len(places) == len(values):
+        return values
     return itemgetter(*places)(values) if len(places) > 1 else (values[places[0]],)
 
 
@@ -325,39 +321,62 @@ def _given(values: Sequence[T | None]) -> Sequence[T | None] | None:
 
 
 def _joined(
-    have: Sequence[T | None] | None, before: int, more: Sequence[T | None] | None, start: int, end: int
+    have: Sequence[T | None] | None, before: int, more: Sequence[T | None] | None, count: int
 ) -> Sequence[T | None] | None:
-    """A list with another behind it, where either may be missing; `before` is how long it should be."""
+    """A list of `before` values with `count` others behind it, where either may be missing."""
     if have is None and more is None:
         return None
     joined: list[T | None] = list(have) if have is not None else [None] * before
-    joined += more[start:end] if more is not None else [None] * (end - start)
+    joined += more if more is not None else [None] * count
     return joined
 
 
-def _bounded(payloads: Sequence[Raw], start: int, messages_max: int, bytes_max: int) -> tuple[int, int]:
-    """How far a draft can take over payloads from `start`, and their bytes: at least one, then up to both limits."""
-    size = 0
-    end = start
-    while end < len(payloads) and end - start < messages_max:
-        more = len(payloads[end])
-        if end > start and size + more > bytes_max:
-            break
-        size += more
-        end += 1
-    return end, size
+def _bounded(draft: Draft) -> list[Draft]:
+    """The draft, or as many as it takes for none to be larger than a segment may be; any one message fits."""
+    count = len(draft.payloads)
+    if count <= SEGMENT_MESSAGES_MAX and draft.size <= SEGMENT_BYTES_MAX:
+        return [draft]
+    pieces: list[Draft] = []
+    start = 0
+    while start < count:
+        end, size = start + 1, len(draft.payloads[start])
+        while (
+            end < count
+            and end - start < SEGMENT_MESSAGES_MAX
+            and size + (more := len(draft.payloads[end])) <= SEGMENT_BYTES_MAX
+        ):
+            end, size = end + 1, size + more
+        pieces.append(
+            Draft(
+                draft.name,
+                draft.producer,
+                draft.positions[start:end],
+                draft.payloads[start:end],
+                draft.ids[start:end] if draft.ids is not None else None,
+                draft.traces[start:end] if draft.traces is not None else None,
+                draft.headers[start:end] if draft.headers is not None else None,
+                size,
+            )
+        )
+        start = end
+    return pieces
 
 
 def ids_by_partition(
-    requests: Sequence[PushRequest], places: dict[Name, PartitionInfo]
+    requests: Sequence[PushRequest], places: Sequence[PartitionInfo]
 ) -> dict[PartitionInfo, list[str]]:
     """The ids that have to be new; where the window is zero, none has."""
     ids: dict[PartitionInfo, list[str]] = {}
-    for request in requests:
-        for part in request.parts:
-            if part.ids is not None and (partition := places[part.name]).queue.dedup_window:
-                ids.setdefault(partition, []).extend(filter(None, part.ids))
+    drafts = [draft for request in requests for draft in request.drafts]
+    for draft, partition in zip(drafts, places, strict=True):
+        if draft.ids is not None and partition.queue.dedup_window:
+            ids.setdefault(partition, []).extend(given(draft.ids))
     return ids
+
+
+def given(ids: Sequence[str | None]) -> Sequence[str]:
+    """The ids without the gaps."""
+    return list(filter(None, ids)) if None in ids else ids  # type: ignore[return-value]
 
 
 def json_array(payloads: Sequence[Raw] | Sequence[bytes]) -> bytes:

@@ -41,6 +41,9 @@ class PartitionInfo:
         self.seen_offset = seen_offset
 
 
+NOWHERE = PartitionInfo(0, ("", ""), QueueInfo(0, ""), 0)  # of what has no partition yet
+
+
 class Partitions:
     """The partitions this process has pushed to."""
 
@@ -49,13 +52,13 @@ class Partitions:
         self._known: OrderedDict[Name, PartitionInfo] = OrderedDict()
         self._queues: dict[int, QueueInfo] = {}
 
-    def get(self, name: Name) -> PartitionInfo | None:
-        """A partition that is known already."""
-        return self._known.get(name)
+    def unknown(self, names: set[Name]) -> set[Name]:
+        """Those that were not resolved yet."""
+        return names - self._known.keys()
 
-    def of(self, names: Iterable[Name]) -> dict[Name, PartitionInfo]:
-        """Partitions that were resolved."""
-        return {name: self._known[name] for name in names}
+    def of(self, names: Iterable[Name]) -> list[PartitionInfo]:
+        """Partitions that were resolved, in the order of the names."""
+        return [self._known[name] for name in names]
 
     async def resolve(self, names: Iterable[Name]) -> set[str]:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""

@@ -5,22 +5,25 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import compress
 from operator import attrgetter
 from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
+import numpy as np
 
 from queenmq.config import Settings
 from queenmq.engine import drafts
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
-from queenmq.engine.dedup import DedupWindow
-from queenmq.engine.drafts import Draft, Flush, Original, Part, PushRequest, json_array, texts
-from queenmq.engine.partitions import Name, PartitionInfo, Partitions
+from queenmq.engine.dedup import NO_KEYS, DedupWindow, Keys, WrittenIds, among, keys_of
+from queenmq.engine.drafts import Draft, Flush, Original, PushRequest, json_array, texts
+from queenmq.engine.partitions import PartitionInfo, Partitions
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
@@ -38,6 +41,7 @@ NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_tim
 
 _ids = msgspec.json.Decoder(list[str | None])
 IdKey = tuple[int, str]  # partition id, transaction id
+IdsByPartition = dict[PartitionInfo, list[str]]
 
 
 class Pusher:
@@ -93,17 +97,15 @@ class Pusher:
 
         `told`: originals that a refused call has named.
         """
-        names = {part.name for request in requests for part in request.parts}
+        names = [draft.name for request in requests for draft in request.drafts]
         looked_up = await self.partitions.resolve(names)
         places = self.partitions.of(names)  # as of now: others may forget them while we wait
-        suspects = told
+        ids, keys, originals = {}, NO_KEYS, told
         if any(request.has_ids for request in requests):
             ids = drafts.ids_by_partition(requests, places)
-            await self._load_windows(ids)
-            suspects = await self._look_up_suspects(ids) | told
-            while other := self._clash(ids):
-                await asyncio.shield(other.done)
-        flush = self._draft(requests, places, suspects)
+            keys = keys_of([(partition.id, own) for partition, own in ids.items()])
+            originals = await self._originals(ids, keys) | told
+        flush = self._draft(requests, places, ids, keys, originals)
         flush.looked_up = looked_up
         self._begin(flush)
         try:
@@ -117,20 +119,31 @@ class Pusher:
         return await self.prepare(requests, {})
 
     def _draft(
-        self, requests: Sequence[PushRequest], places: dict[Name, PartitionInfo], suspects: dict[IdKey, Original]
+        self,
+        requests: Sequence[PushRequest],
+        places: Iterable[PartitionInfo],
+        ids: Iterable[PartitionInfo],
+        keys: Keys,
+        originals: dict[IdKey, Original],
     ) -> Flush:
-        flush = Flush(uuid4(), asyncio.get_running_loop().create_future())
+        flush = Flush(uuid4(), asyncio.get_running_loop().create_future(), np.sort(keys))
+        all_new = not originals and not (flush.keys[1:] == flush.keys[:-1]).any()
+        taken: dict[int, set[str]] = defaultdict(set)  # ids in this flush, by partition id
+        partitions = iter(places)
         for number, request in enumerate(requests):
-            for part in request.parts:
-                partition = places[part.name]
-                kept = part if part.ids is None else self._new_only(flush, number, part, partition, suspects)
-                flush.add(number, kept, partition)
+            flush.note(request)
+            for draft, partition in zip(request.drafts, partitions, strict=False):  # the next request goes on from here
+                if draft.ids is None or all_new or not partition.queue.dedup_window:
+                    flush.add(number, draft, partition)
+                else:
+                    own = taken[partition.id]
+                    flush.add(number, self._new_only(flush, number, draft, partition, originals, own), partition)
         flush.drafts.sort(key=attrgetter("partition.id"))
-        for partition_id in flush.ids:
-            entry = self._window.get(partition_id)
+        for partition in ids:
+            entry = self._window.get(partition.id)
             if entry is not None:
-                flush.expected[partition_id] = entry.known
-                flush.entries[partition_id] = entry
+                flush.expected[partition.id] = entry.known
+                flush.entries[partition.id] = entry
         return flush
 
     def _begin(self, flush: Flush) -> None:
@@ -160,11 +173,26 @@ class Pusher:
         encrypted = any(draft.partition.queue.encrypted for draft in flush.drafts)
         if isinstance(refusal, EncryptionRequired) and encrypted and not self._cipher.can_encrypt:
             raise refusal
-        names = {part.name for request in requests for part in request.parts}
+        names = {draft.name for request in requests for draft in request.drafts}
         self.partitions.drop(names)
         await self.partitions.resolve(names)
 
-    async def _load_windows(self, ids: dict[PartitionInfo, list[str]]) -> None:
+    async def _originals(self, ids: IdsByPartition, keys: Keys) -> dict[IdKey, Original]:
+        """Those of the ids that are there already. True until somebody waits: a flush that is on its way may end."""
+        looked_up: dict[tuple[int, str, int], Original | None] = {}
+        while True:
+            await self._load_windows(ids)
+            while other := self._clash(keys):
+                await asyncio.shield(other.done)
+            originals, doubtful = self._recall(ids, keys, looked_up)
+            if not doubtful:
+                return originals
+            asked = [each[0] for each in doubtful], [each[1] for each in doubtful]
+            looked_up |= dict.fromkeys(doubtful)
+            for row in await self._database.rows(FIND_IDS, *asked):
+                looked_up[doubtful[row["item"] - 1]] = Original(row["offset"], row["created_at"])
+
+    async def _load_windows(self, ids: IdsByPartition) -> None:
         """Read the recent ids of partitions that we know nothing of."""
         unknown = {partition.id: partition for partition in ids if self._window.get(partition.id) is None}
         for partition in [partition for partition in unknown.values() if partition.seen_offset == 0]:
@@ -173,83 +201,95 @@ class Pusher:
         if not unknown:
             return
         started: set[int] = set()
+        told: list[WrittenIds] = []
         for row in await self._database.rows(RECENT, list(unknown)):
             partition = unknown[row["partition_id"]]
             if partition.id not in started:
                 self._window.start(partition.id, row["next_offset"])
                 started.add(partition.id)
             if row["transaction_ids"] is not None:
-                self._told(partition, row["first_offset"], row["transaction_ids"], row["created_at"])
+                told.append(_told(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
+        self._window.add(told)
 
-    async def _look_up_suspects(self, ids: dict[PartitionInfo, list[str]]) -> dict[IdKey, Original]:
-        """Ask the log about ids whose hash was seen before."""
-        asked: list[IdKey] = []
+    def _clash(self, keys: Keys) -> Flush | None:
+        """A flush in flight that seems to carry one of our ids: its outcome decides about ours."""
+        return next((flush for flush in self._in_flight.values() if among(flush.keys, keys).any()), None)
+
+    def _recall(
+        self, ids: IdsByPartition, keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
+    ) -> tuple[dict[IdKey, Original], list[tuple[int, str, int]]]:
+        """Originals that we know, or have looked up, and what is still to be looked up: partition id, id, as of when.
+
+        In doubt are ids that are known by their hash alone, and those that seem to have left the window, by a clock
+        that is not the log's.
+        """
+        originals: dict[IdKey, Original] = {}
+        doubtful: list[tuple[int, str, int]] = []
+        seen = self._window.seen(keys)
+        if not seen.any():
+            return originals, doubtful
         now = datetime.now(UTC)
-        for partition, asked_ids in ids.items():
+        start = 0
+        for partition, own in ids.items():
+            suspected = list(compress(own, seen[start : start + len(own)]))
+            start += len(own)
             entry = self._window.get(partition.id)
-            if entry is not None:
-                asked += [(partition.id, id) for id in entry.suspects(asked_ids, now - partition.queue.dedup_window)]
-        if not asked:
-            return {}
-        rows = await self._database.rows(FIND_IDS, [key[0] for key in asked], [key[1] for key in asked])
-        return {asked[row["item"] - 1]: Original(row["offset"], row["created_at"]) for row in rows}
-
-    def _clash(self, ids: dict[PartitionInfo, list[str]]) -> Flush | None:
-        """A flush in flight that carries one of our ids: its outcome decides about ours."""
-        for flush in self._in_flight.values():
-            for partition, ours in ids.items():
-                theirs = flush.ids.get(partition.id)
-                if theirs is not None and not theirs.isdisjoint(ours):
-                    return flush
-        return None
+            if not suspected or entry is None:
+                continue
+            fresh = entry.originals(suspected)
+            for id in [*fresh, *entry.suspects([id for id in suspected if id not in fresh])]:
+                key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
+                original = fresh.get(id)
+                if original is None or original.created_at < now - partition.queue.dedup_window:
+                    if key not in looked_up:
+                        doubtful.append(key)
+                    original = looked_up.get(key)
+                if original is not None:
+                    originals[partition.id, id] = original
+        return originals, doubtful
 
     def _new_only(
-        self, flush: Flush, request: int, part: Part, partition: PartitionInfo, suspects: dict[IdKey, Original]
-    ) -> Part:
-        """The part without the messages that are there already, or come earlier in this flush."""
-        assert part.ids is not None
-        if not partition.queue.dedup_window:
-            return part
-        entry = self._window.get(partition.id)
-        ids: set[str] = set(part.ids)  # type: ignore[arg-type]
-        ids.discard(None)
-        given = len(part.ids) - part.ids.count(None)
-        own = flush.ids.get(partition.id, set())
-        if (entry is None or entry.is_new(ids)) and not suspects and len(ids) == given and own.isdisjoint(ids):
-            flush.ids[partition.id] = own | ids if own else ids
-            return part
-        flush.ids[partition.id] = own
-        since = datetime.now(UTC) - partition.queue.dedup_window
+        self,
+        flush: Flush,
+        request: int,
+        draft: Draft,
+        partition: PartitionInfo,
+        originals: dict[IdKey, Original],
+        taken: set[str],
+    ) -> Draft:
+        """The draft without the messages that are there already, or come earlier in this flush."""
         left_out: set[int] = set()
-        for index, id in enumerate(part.ids):
+        for index, id in enumerate(draft.ids or ()):
             if id is None:
                 continue
-            original = (entry.original(id, since) if entry is not None else None) or suspects.get((partition.id, id))
+            original = originals.get((partition.id, id))
             if original is not None:
-                flush.duplicates.append((request, part.positions[index], partition, id, original))
+                flush.duplicates.append((request, draft.positions[index], partition, id, original))
                 left_out.add(index)
-            elif id in own:
-                flush.repeats.append((request, part.positions[index], partition, id))
+            elif id in taken:
+                flush.repeats.append((request, draft.positions[index], partition, id))
                 left_out.add(index)
             else:
-                own.add(id)
-        return part.without(left_out) if left_out else part
+                taken.add(id)
+        return draft.without(left_out) if left_out else draft
 
     # -- the call
 
     def arguments(self, flush: Flush) -> list[Any]:
         """The arguments of queen.push_segments."""
         written = flush.drafts
-        queues = [draft.partition.queue for draft in written]
-        encrypted = any(queue.encrypted for queue in set(queues))
+        encrypted = [draft.partition.queue.encrypted for draft in written]
+        seals = any(encrypted)
         return [
             [draft.partition.id for draft in written],
             [len(draft.payloads) for draft in written],
-            [self._sealed(draft) for draft in written],
+            [self._sealed(draft) for draft in written]
+            if seals
+            else [draft.array or json_array(draft.payloads) for draft in written],
             [texts(draft.ids) for draft in written] if flush.has_ids else None,
             [texts(draft.traces) for draft in written] if flush.has_traces else None,
             [draft.producer for draft in written] if flush.has_producers else None,
-            [queue.encrypted for queue in queues] if encrypted else None,
+            encrypted if seals else None,
             [flush.expected.get(draft.partition.id) for draft in written] if flush.has_ids else None,
             flush.id,
             list(flush.beside) if flush.has_ids else None,
@@ -308,25 +348,23 @@ class Pusher:
     def learn(self, flush: Flush, row: Any) -> dict[IdKey, Original]:
         """Take in the ids that others wrote since we looked; answers those that are also in the flush."""
         originals: dict[IdKey, Original] = {}
-        if row["missed_segments"]:
+        if not row["missed_segments"]:
+            return originals
+        ours: dict[int, set[str | None]] = defaultdict(set)
+        for draft in flush.drafts:
+            ours[draft.partition.id].update(draft.ids or ())
+        missed = [
+            _told(flush.drafts[segment - 1].partition, first_offset, ids, created_at)
             for segment, first_offset, created_at, ids in zip(
                 row["missed_segments"], row["missed_offsets"], row["missed_times"], row["missed_ids"], strict=True
-            ):
-                partition = flush.drafts[segment - 1].partition
-                told = self._told(partition, first_offset, ids, created_at)
-                ours = flush.ids.get(partition.id, set())
-                if not ours.isdisjoint(told):
-                    for offset, id in enumerate(told, first_offset):
-                        if id in ours:
-                            originals[partition.id, id] = Original(offset, created_at)
+            )
+        ]
+        self._window.add(missed)
+        for each in missed:
+            for offset, id in enumerate(each.ids or (), each.first_offset):
+                if id is not None and id in ours[each.partition.id]:
+                    originals[each.partition.id, id] = Original(offset, each.created_at)
         return originals
-
-    def _told(
-        self, partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime
-    ) -> Sequence[str | None]:
-        told = _ids.decode(ids)
-        self._window.add(partition.id, first_offset, len(told), told, created_at, partition.queue.dedup_window)
-        return told
 
     def answers(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> list[list[Pushed]]:
         """What every caller is told; the segments and ids are remembered on the way."""
@@ -365,18 +403,17 @@ class Pusher:
     def _remember(self, flush: Flush, row: Any) -> None:
         """Keep what was written for those who pop it next, and its ids for those who push them again."""
         places = list(zip(flush.drafts, row["first_offsets"], row["created_ats"], strict=True))
+        written: list[WrittenIds] = []
         for draft, first_offset, created_at in places:
-            partition = draft.partition
-            end = first_offset + len(draft.payloads)
-            partition.seen_offset = max(partition.seen_offset, end)
+            partition, count = draft.partition, len(draft.payloads)
+            partition.seen_offset = max(partition.seen_offset, first_offset + count)
             entry = self._window.get(partition.id)
             if entry is not None:
                 # The call has looked at, and told, all below our segment; but not to one who began to listen later.
-                if partition.id in flush.expected and entry is flush.entries[partition.id]:
+                if flush.entries.get(partition.id) is entry and partition.id in flush.expected:
                     entry.catch_up(first_offset)
-                self._window.add(
-                    partition.id, first_offset, end - first_offset, draft.ids, created_at, partition.queue.dedup_window
-                )
+                written.append(WrittenIds(partition, first_offset, count, draft.ids, created_at))
+        self._window.add(written)
         self._cache.put(
             Segment(
                 draft.partition.id,
@@ -391,3 +428,8 @@ class Pusher:
             )
             for draft, first_offset, created_at in places
         )
+
+
+def _told(partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> WrittenIds:
+    told = _ids.decode(ids)
+    return WrittenIds(partition, first_offset, len(told), told, created_at)

@@ -5,10 +5,11 @@ here; five groups reading one stream read the table once; a consumer that takes 
 segment of a thousand reads it once.
 """
 
-from bisect import bisect_left, bisect_right, insort
-from collections import OrderedDict
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +24,7 @@ _payloads = msgspec.json.Decoder(list[Raw])
 _texts = msgspec.json.Decoder(list[str | None])
 _uuids = msgspec.json.Decoder(list[UUID | None])
 _nothing = Raw(b"null")
+_first_offset = attrgetter("first_offset")
 
 FETCH = "select * from queen.fetch_segments($1, $2, $3)"
 
@@ -49,6 +51,7 @@ class Segment(Struct, gc=False):
     headers: Sequence[Raw | None] | None
     producer: str | None
     bytes: int
+    read: bool = False  # since it came, or had its last turn
 
     @property
     def end(self) -> int:
@@ -76,49 +79,51 @@ class Segment(Struct, gc=False):
 
 
 class SegmentCache:
-    """The most recently used segments, up to a number of bytes."""
+    """Segments that were pushed or read lately, up to a number of bytes.
+
+    The oldest goes first, but not before it had a second turn if it was read meanwhile.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self.hits = 0
         self.misses = 0
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._segments: OrderedDict[tuple[int, int], Segment] = OrderedDict()
-        self._starts: dict[int, list[int]] = {}  # partition id -> first offsets, ascending
+        self._turns: deque[Segment] = deque()
+        self._partitions: dict[int, list[Segment]] = {}  # by partition id, in the order of the log
 
     def put(self, segments: Iterable[Segment]) -> None:
-        """Keep segments, at the cost of the least recently used ones."""
-        kept, starts = self._segments, self._starts
+        """Keep segments, at the cost of others."""
         for segment in segments:
-            key = (segment.partition_id, segment.first_offset)
             cost = _cost(segment)
-            if key in kept or cost > self._bytes_max:
+            if cost > self._bytes_max:
                 continue
-            kept[key] = segment
-            self._bytes += cost
-            own = starts.get(segment.partition_id)
+            own = self._partitions.get(segment.partition_id)
             if own is None:
-                starts[segment.partition_id] = [segment.first_offset]
+                self._partitions[segment.partition_id] = [segment]
+            elif own[-1].first_offset < segment.first_offset:
+                own.append(segment)
             else:
-                insort(own, segment.first_offset)
+                place = bisect_left(own, segment.first_offset, key=_first_offset)
+                if own[place].first_offset == segment.first_offset:
+                    continue
+                own.insert(place, segment)
+            self._turns.append(segment)
+            self._bytes += cost
         while self._bytes > self._bytes_max:
             self._evict()
 
     def covering(self, partition_id: int, start: int, end: int) -> list[Segment] | None:
         """The segments that hold all messages of a range, in order; None if one is missing."""
         found: list[Segment] = []
-        starts = self._starts.get(partition_id, [])
-        place = bisect_right(starts, start) - 1
+        own = self._partitions.get(partition_id, [])
+        place = bisect_right(own, start, key=_first_offset) - 1
         while start < end:
-            if place < 0 or place >= len(starts):
+            if not 0 <= place < len(own) or not own[place].first_offset <= start < own[place].end:
                 self.misses += 1
                 return None
-            key = (partition_id, starts[place])
-            segment = self._segments[key]
-            if not segment.first_offset <= start < segment.end:
-                self.misses += 1
-                return None
-            self._segments.move_to_end(key)
+            segment = own[place]
+            segment.read = True
             found.append(segment)
             start = segment.end
             place += 1
@@ -126,12 +131,16 @@ class SegmentCache:
         return found
 
     def _evict(self) -> None:
-        (partition_id, first_offset), segment = self._segments.popitem(last=False)
+        segment = self._turns.popleft()
+        if segment.read:
+            segment.read = False
+            self._turns.append(segment)
+            return
         self._bytes -= _cost(segment)
-        starts = self._starts[partition_id]
-        del starts[bisect_left(starts, first_offset)]
-        if not starts:
-            del self._starts[partition_id]
+        own = self._partitions[segment.partition_id]
+        del own[bisect_left(own, segment.first_offset, key=_first_offset)]
+        if not own:
+            del self._partitions[segment.partition_id]
 
 
 class SegmentReader:

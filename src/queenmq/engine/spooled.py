@@ -84,5 +84,5 @@ class Spooled:
         return row
 
     def _ring(self, requests: Sequence[PushRequest]) -> None:
-        for queue in {part.name[0] for request in requests for part in request.parts}:
+        for queue in {draft.name[0] for request in requests for draft in request.drafts}:
             self._bell.ring(queue)
