@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 
 class Raw:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import httpx
 
-SPOOL_SECONDS_MAX = 30
+SPOOL_SECONDS_MAX = 60
 
 
 async def push(http, queue, *payloads, status=201, **fields):

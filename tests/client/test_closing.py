@@ -10,7 +10,7 @@ import pytest
 from queenmq import Queen, Stop
 from queenmq.errors import Closed, InvalidArgument
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 
 @pytest.fixture

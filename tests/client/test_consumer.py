@@ -12,7 +12,7 @@ from queenmq import GiveUp, Stop
 from queenmq.client.diagnosis import Why
 from queenmq.errors import InvalidArgument, InvalidName
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 
 class Order(msgspec.Struct):

@@ -12,7 +12,7 @@ from queenmq import AsyncMessage, AsyncQueen, Queen, Stop
 from queenmq.errors import Closed, InvalidArgument
 from tests.fixtures.proxy import proxy_to
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 EXPIRY = "select expires_at from queen.active_leases where queue = $1"
 

@@ -13,7 +13,7 @@ from queenmq.errors import InvalidArgument, InvalidName
 from tests.client import own_data
 from tests.client.own_data import BLOCKING_CONNECTIONS, BLOCKING_POOLS, CONNECTIONS, POOLS
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 TRACE = "0190a3e4-0000-4000-8000-000000000001"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from queenmq.errors import Closed, InvalidArgument, InvalidHeaders, InvalidName, InvalidPayload, Refused
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 FOREVER = 3_600
 
 

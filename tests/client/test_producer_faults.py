@@ -9,7 +9,7 @@ from queenmq.errors import Closed
 from tests.client.relay import relay
 from tests.fixtures.proxy import proxy_to
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 
 async def test_what_was_sent_when_the_answer_was_lost_is_stored_once(module_database, queue):

@@ -8,7 +8,7 @@ import pytest
 
 from queenmq import AsyncQueen, Outgoing
 
-TAIL_SECONDS_MAX = 10
+TAIL_SECONDS_MAX = 60
 
 
 async def fill(queen, queue, **partitions):

@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from queenmq import Outgoing, Stop
 
-SECONDS_MAX = 30
+SECONDS_MAX = 60
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tests.faults.log import stored
 from tests.faults.outage import start, stop
 
 ORDERS = PopRequest(queue="orders", batch=10, lease_seconds=2)
-OUTAGE_SECONDS_MAX = 15
+OUTAGE_SECONDS_MAX = 30
 PARTITIONS = ("ann", "bob", "cid")
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.fixtures.clusters import server_dir
 
 JOB = Path(__file__).parent / "copy_job.py"
-SECONDS_MAX = 120
+SECONDS_MAX = 300
 DIGEST = """
 select md5(string_agg(partition || ' ' || payload::text, e'\\n' order by partition, payload::text)), count(*)
   from queen.messages where queue = $1
