@@ -91,13 +91,14 @@ class Draft(Struct, gc=False):
         if not self.joins:
             joint = copy(self)
             joint.payloads, joint.places, joint.array, joint.joins = list(self.payloads), [*self.places], None, True
-        before = len(joint.payloads)
+            joint.ids, joint.traces, joint.headers = map(_listed, (self.ids, self.traces, self.headers))
+        sizes = len(joint.payloads), len(more.payloads)
         joint.payloads += more.payloads  # type: ignore[operator]
         joint.size += more.size
         joint.places.append((request, more.positions))
-        joint.ids = _joined(self.ids, before, more.ids, len(more.payloads))
-        joint.traces = _joined(self.traces, before, more.traces, len(more.payloads))
-        joint.headers = _joined(self.headers, before, more.headers, len(more.payloads))
+        joint.ids = _joined(joint.ids, more.ids, *sizes)
+        joint.traces = _joined(joint.traces, more.traces, *sizes)
+        joint.headers = _joined(joint.headers, more.headers, *sizes)
         return joint
 
     def answers(self, first_offset: int, created_at: datetime, answers: list[list[Pushed]]) -> None:
@@ -214,10 +215,8 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
     for producer in set(producers):
         if producer is not None:
             _check_producer(producer)
-    has_producers = any(producers)
-    return PushRequest(
-        len(messages), size, drafts, ids is not None, traces is not None, headers is not None, has_producers
-    )
+    given_at_all = [each is not None for each in (ids, traces, headers, _given(producers))]
+    return PushRequest(len(messages), size, drafts, *given_at_all)
 
 
 def _alike(values: list[Any]) -> bool:
@@ -320,13 +319,15 @@ def _given(values: Sequence[T | None]) -> Sequence[T | None] | None:
     return None if values.count(None) == len(values) else values
 
 
-def _joined(
-    have: Sequence[T | None] | None, before: int, more: Sequence[T | None] | None, count: int
-) -> Sequence[T | None] | None:
-    """A list of `before` values with `count` others behind it, where either may be missing."""
+def _listed(values: Sequence[Any] | None) -> list[Any] | None:
+    return None if values is None else list(values)
+
+
+def _joined(have: Any, more: Sequence[T | None] | None, before: int, count: int) -> list[T | None] | None:
+    """A list of `before` values, with `count` more behind; either may be missing."""
     if have is None and more is None:
         return None
-    joined: list[T | None] = list(have) if have is not None else [None] * before
+    joined: list[T | None] = have if have is not None else [None] * before
     joined += more if more is not None else [None] * count
     return joined
 
