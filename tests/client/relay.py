@@ -2,6 +2,7 @@
 
 relay.manner = "pass"       requests and answers go through
 relay.manner = "lose"       the request is done; the answer never comes back
+relay.manner = "hold"       the answer is kept until relay.let_go is set; relay.holds is set when there is one
 relay.manner = "silence"    the request arrives nowhere, and nobody is told
 relay.manner = b"HTTP/…"    this is the answer
 
@@ -26,6 +27,7 @@ class Relay:
         self.manner: str | bytes = "pass"
         self.losses_max = 10**9
         self.seen = 0
+        self.holds, self.let_go = asyncio.Event(), asyncio.Event()
         self.url = ""
         self.writers: list[asyncio.StreamWriter] = []
 
@@ -47,6 +49,9 @@ class Relay:
             if self.manner == "lose" and self.losses_max > 0:
                 self.losses_max -= 1
                 return
+            if self.manner == "hold":
+                self.holds.set()
+                await self.let_go.wait()
             writer.write(answer)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from queenmq import AsyncQueen
+from queenmq import AsyncQueen, Stop
 from queenmq.client.transports import open_transport
 from queenmq.config import Settings
 from queenmq.errors import (
@@ -22,6 +22,7 @@ from queenmq.errors import (
 from tests.broker.issuer import SECRET, token
 from tests.client.relay import relay
 
+SECONDS_MAX = 10  # less than a lease lasts
 ONE_TRY = Settings(retry_attempts_max=0, request_timeout_ms=500)
 
 
@@ -114,6 +115,34 @@ async def test_an_ack_whose_answer_was_lost_is_not_repeated(server, queue):
         assert between.seen == seen + 1
         between.manner = "pass"
         assert await queen.queue(queue).pop() == []  # it was done
+
+
+async def test_a_pop_that_is_called_off_gives_back_what_it_brings(server, queue):
+    async with relay(server.url) as between, AsyncQueen(between.url) as queen, AsyncQueen(server.url) as other:
+        await other.queue(queue).push(1)
+        between.manner = "hold"
+        popping = asyncio.create_task(queen.queue(queue).pop())
+        await between.holds.wait()  # it is leased, and the answer is on its way
+        popping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await popping
+        between.let_go.set()
+        [message] = await other.queue(queue).wait(SECONDS_MAX).pop()
+        assert (message.payload, message.retry_count) == (1, 0)
+
+
+async def test_a_consumer_that_stops_gives_back_what_is_on_its_way_to_it(server, queue):
+    async with relay(server.url) as between, AsyncQueen(server.url) as other:
+        async with AsyncQueen(between.url) as queen:
+            await other.queue(queue).push(1)
+            between.manner, stop, handled = "hold", Stop(), []
+            consuming = asyncio.create_task(queen.queue(queue).consume(handled.append, stop=stop))
+            await between.holds.wait()
+            stop.set()
+            await consuming
+            between.let_go.set()
+        [message] = await other.queue(queue).pop()  # the client is closed: it has given back what it had
+        assert (message.payload, message.retry_count, handled) == (1, 0, [])
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_set(server, queue):

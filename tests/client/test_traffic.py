@@ -224,6 +224,47 @@ async def test_what_the_pop_acknowledged_needs_no_ack(queen, queue):
         await message.ack()
     with pytest.raises(InvalidArgument):
         await message.renew()
+    with pytest.raises(InvalidArgument):
+        await message.release()
+
+
+async def test_what_is_released_comes_again_uncounted(queen, queue):
+    await queen.queue(queue).push_many([1, 2, 3])
+    first, *_ = messages = await queen.queue(queue).batch(3).pop()
+    await first.ack()
+    assert await queen.release(messages[2]) is True  # and what came with it
+    again = await queen.queue(queue).batch(3).pop()
+    assert [(each.payload, each.retry_count) for each in again] == [(2, 0), (3, 0)]
+    assert await again[0].release() is True
+    assert payloads(await queen.queue(queue).batch(3).pop()) == [2, 3]
+
+
+async def test_a_release_wakes_who_waits(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).pop()
+    poll = asyncio.create_task(queen.queue(queue).wait().pop())
+    await message.release()
+    assert payloads(await poll) == [1]
+
+
+async def test_several_leases_are_released_together(queen, queue):
+    for partition in ("a", "b"):
+        await queen.queue(queue).partition(partition).push_many([1, 2])
+    [a, _], [b, _] = [await queen.queue(queue).partition(each).batch(2).pop() for each in ("a", "b")]
+    await b.release()
+    assert await queen.release_many([a, b, a]) == [True, False, True]
+    assert await queen.release_many([]) == []
+    assert len(await queen.queue(queue).batch(4).max_partitions(2).pop()) == 4
+
+
+async def test_a_lease_that_is_gone_is_not_released_again(queen, queue):
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue(queue).pop()
+    await message.release()
+    [other] = await queen.queue(queue).pop()
+    assert await message.release() is False
+    assert await queen.release_many([message]) == [False]
+    await other.ack()
 
 
 async def test_nothing_acknowledged_is_no_call(queen):

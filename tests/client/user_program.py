@@ -23,6 +23,7 @@ def blocking() -> int:
             assert_type(message.payload_as(Order).id, int)
             message.renew(30)
             queen.ack(message)
+            assert_type(message.release(), bool)
         with queen.transaction() as transaction:
             transaction.push("mail", {"to": "ann"})
         settings = queen.admin.configure("orders", lease_seconds=60, retention_enabled=True)

@@ -54,6 +54,12 @@ class Renew(Call[datetime], frozen=True):
     seconds: float
 
 
+class Release(Call[bool], frozen=True):
+    """Give a lease back, as if its messages had never been popped; False if it is gone."""
+
+    lease_id: str
+
+
 class Transact(Call[list[Pushed]], frozen=True):
     """Acknowledge and push together, all or nothing; answers for the messages, in order."""
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from queenmq.client.answers import Acked, Delivery
-from queenmq.client.calls import Renew
+from queenmq.client.calls import Release, Renew
 from queenmq.client.payload import HasPayload
 from queenmq.errors import InvalidArgument
 from queenmq.model import AckStatus, Headers
@@ -96,9 +96,16 @@ class AsyncMessage(HasPayload):
 
     async def renew(self, seconds: float = RENEW_SECONDS) -> datetime:
         """Keep it, and all that came with it, for so long from now. Raises LeaseGone."""
+        return await self._queen.call(Renew(self._lease(), seconds))
+
+    async def release(self) -> bool:
+        """Give it back, and all that came with it, as if it had never been popped; False if its lease is gone."""
+        return await self._queen.call(Release(self._lease()))
+
+    def _lease(self) -> str:
         if not self.lease_id:
-            raise InvalidArgument("the pop acknowledged this message itself: there is no lease to renew")
-        return await self._queen.call(Renew(self.lease_id, seconds))
+            raise InvalidArgument("the pop acknowledged this message itself: it has no lease")
+        return self.lease_id
 
     def __repr__(self) -> str:
         place = f"{self.queue!r}, {self.partition!r}, {self.offset}"

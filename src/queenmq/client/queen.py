@@ -127,6 +127,18 @@ class AsyncQueen:
         status: AckStatus = "completed" if failed is None else "failed"
         return await self.call(Acknowledge([Ack(message.delivery, status, failed) for message in messages]))
 
+    async def release(self, message: AsyncMessage) -> bool:
+        """Give back a message, and all that came with it; False if its lease is gone."""
+        return await message.release()
+
+    async def release_many(self, messages: Sequence[AsyncMessage]) -> list[bool]:
+        """Give back several messages, each with all that came with it; each gets its own answer."""
+        released: dict[str, bool] = {}
+        for each in messages:
+            if each.lease_id not in released:
+                released[each.lease_id] = await each.release()
+        return [released[each.lease_id] for each in messages]
+
     def transaction(self) -> AsyncTransaction:
         """Acks and pushes that happen together or not at all."""
         return AsyncTransaction(self)

@@ -128,6 +128,18 @@ class Queen:
         status: AckStatus = "completed" if failed is None else "failed"
         return self.call(Acknowledge([Ack(message.delivery, status, failed) for message in messages]))
 
+    def release(self, message: Message) -> bool:
+        """Give back a message, and all that came with it; False if its lease is gone."""
+        return message.release()
+
+    def release_many(self, messages: Sequence[Message]) -> list[bool]:
+        """Give back several messages, each with all that came with it; each gets its own answer."""
+        released: dict[str, bool] = {}
+        for each in messages:
+            if each.lease_id not in released:
+                released[each.lease_id] = each.release()
+        return [released[each.lease_id] for each in messages]
+
     def transaction(self) -> Transaction:
         """Acks and pushes that happen together or not at all."""
         return Transaction(self)

@@ -17,7 +17,10 @@ API = "/api/v1"
 
 
 class Exchange(Struct, Generic[A], frozen=True, kw_only=True):
-    """What is sent, and how the answer is read; a `repeatable` one may be sent twice."""
+    """What is sent, and how the answer is read; a `repeatable` one may be sent twice.
+
+    `unclaimed` says what is to be sent when the caller has gone and this is the answer.
+    """
 
     path: str
     read: Callable[[bytes], A]
@@ -26,6 +29,7 @@ class Exchange(Struct, Generic[A], frozen=True, kw_only=True):
     body: bytes | None = None
     repeatable: bool = False
     wait_seconds: float = 0.0  # for which an answer may be held back because the call asks for it
+    unclaimed: "Callable[[A], Exchange[Any] | None] | None" = None
 
 
 ExchangeTable = Mapping[type[Call[Any]], Callable[[Any], Exchange[Any]]]

@@ -3,13 +3,18 @@
 A call goes to the server that answered last. Where nothing was sent (refused, unreachable) the next one is asked; where
 the answer was lost, too, if asking twice does no harm: reads, and pushes, whose messages all have a transaction id, so
 that the second one finds the first. Everything else is for the caller to decide.
+
+A pop that is called off may have been answered already: it is listened to for a moment longer, and what it brings is
+given back.
 """
 
 import asyncio
+import logging
 import random
+from collections.abc import Callable
 from io import BytesIO
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
@@ -26,6 +31,8 @@ from queenmq.client.transports.http_traffic import TRAFFIC
 from queenmq.config import Settings
 from queenmq.errors import BY_CODE, Closed, ConfigurationError, InvalidArgument, QueenError, Refused, Unavailable
 
+log = logging.getLogger(__name__)
+
 A = TypeVar("A")
 
 CONNECT_SECONDS_MAX = 5.0
@@ -33,6 +40,7 @@ PAUSE_SECONDS = 0.05  # before all servers are asked again; doubles
 PAUSE_SECONDS_MAX = 2.0
 CONNECTIONS_MAX = 1_000  # long polls hold one each
 IDLE_SECONDS_MAX = 30.0
+LATE_SECONDS_MAX = 0.5  # for an answer that nobody waits for any more
 WHOLE_BYTES_MAX = 1 << 20  # a larger body is sent piece by piece, so that the event loop can do other things
 
 EXCHANGES: ExchangeTable = {**TRAFFIC, **QUEUES, **MESSAGES, **DIAGNOSIS}
@@ -54,6 +62,7 @@ class HttpTransport:
         self._seconds_max = settings.request_timeout_ms / 1000
         self._session: aiohttp.ClientSession | None = None  # belongs to an event loop: the first call's
         self._closed = False
+        self._returns: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Nothing: connections are made when they are needed."""
@@ -61,12 +70,42 @@ class HttpTransport:
     async def close(self) -> None:
         """Close the connections."""
         self._closed = True
+        if self._returns:
+            await asyncio.wait(self._returns)
         if self._session is not None:
             await self._session.close()
 
     async def call(self, call: Call[A]) -> A:
-        """Ask a server; where it does no harm, ask another one."""
+        """Ask a server; when the caller goes away meanwhile, leave nothing behind."""
         exchange = _exchange(call)
+        if exchange.unclaimed is None:
+            return await self._send(exchange)
+        sending = asyncio.create_task(self._send(exchange))
+        try:
+            return await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            task = asyncio.create_task(self._give_back(sending, exchange.unclaimed))
+            self._returns.add(task)
+            task.add_done_callback(self._returns.discard)
+            raise
+
+    async def _give_back(self, sending: asyncio.Task[A], unclaimed: Callable[[A], Exchange[Any] | None]) -> None:
+        """Undo what was done for a caller who has gone; should it fail, the lease expires."""
+        await asyncio.wait([sending], timeout=LATE_SECONDS_MAX)
+        sending.cancel()
+        await asyncio.wait([sending])
+        if sending.cancelled() or sending.exception() is not None:
+            return
+        exchange = unclaimed(sending.result())
+        if exchange is None:
+            return
+        try:
+            await self._ask(self._addresses[self._current], exchange)
+        except QueenError as error:
+            log.warning("an unused lease could not be given back", extra={"cause": repr(error)})
+
+    async def _send(self, exchange: Exchange[A]) -> A:
+        """Ask a server; where it does no harm, ask another one."""
         tries = len(self._addresses) * (1 + self._settings.retry_attempts_max)
         deadline = monotonic() + self._seconds_max + exchange.wait_seconds
         for number in range(1, tries + 1):

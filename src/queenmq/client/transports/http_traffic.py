@@ -49,6 +49,10 @@ class _Renewed(Struct, rename="camel"):
     expires_at: datetime | None = None
 
 
+class _Released(Struct):
+    success: bool
+
+
 class _Operation(Struct, rename="camel"):
     type: str
     status: str = ""
@@ -99,6 +103,7 @@ _pushed = msgspec.json.Decoder(list[Pushed])
 _popped = msgspec.json.Decoder(_PopAnswer)
 _acked = msgspec.json.Decoder(list[Acked])
 _renewed = msgspec.json.Decoder(list[_Renewed])
+_released = msgspec.json.Decoder(list[_Released])
 _transacted = msgspec.json.Decoder(_Transacted)
 _fetched = msgspec.json.Decoder(_FetchAnswer)
 _changed = msgspec.json.Decoder(_ChangedAnswer)
@@ -137,6 +142,7 @@ def pop(call: calls.Pop) -> Exchange[list[Delivery]]:
         ),
         wait_seconds=call.wait_seconds,
         read=_read_popped,
+        unclaimed=None if asked.auto_ack else _give_back,
     )
 
 
@@ -155,6 +161,11 @@ def renew(call: calls.Renew) -> Exchange[datetime]:
         repeatable=True,
         read=_read_renewed,
     )
+
+
+def release(call: calls.Release) -> Exchange[bool]:
+    """POST /lease/{lease}/release."""
+    return Exchange(path=path("lease", call.lease_id, "release"), method="POST", repeatable=True, read=_read_released)
 
 
 def transact(call: calls.Transact) -> Exchange[list[Pushed]]:
@@ -249,11 +260,20 @@ def _read_popped(body: bytes) -> list[Delivery]:
     return _popped.decode(body).messages if body else []
 
 
+def _give_back(deliveries: list[Delivery]) -> Exchange[bool] | None:
+    return release(calls.Release(deliveries[0].lease_id)) if deliveries else None
+
+
 def _read_renewed(body: bytes) -> datetime:
     [renewed] = _renewed.decode(body)
     if renewed.expires_at is None:
         raise LeaseGone()
     return renewed.expires_at
+
+
+def _read_released(body: bytes) -> bool:
+    [released] = _released.decode(body)
+    return released.success
 
 
 def _read_transacted(body: bytes) -> list[Pushed]:
@@ -278,6 +298,7 @@ TRAFFIC: ExchangeTable = {
     calls.Pop: pop,
     calls.Acknowledge: acknowledge,
     calls.Renew: renew,
+    calls.Release: release,
     calls.Transact: transact,
     calls.Fetch: fetch,
     calls.Changed: changed,

@@ -44,6 +44,11 @@ async def renew(transport: "PostgresTransport", call: calls.Renew) -> datetime:
     return await transport.engine.renew(uuid(call.lease_id, "the lease id"), call.seconds)
 
 
+async def release(transport: "PostgresTransport", call: calls.Release) -> bool:
+    """Give a lease back."""
+    return await transport.engine.release(uuid(call.lease_id, "the lease id"))
+
+
 async def transact(transport: "PostgresTransport", call: calls.Transact) -> list[Pushed]:
     """Acknowledge and push together."""
     pushed = await transport.engine.transaction([_ack(each) for each in call.acks], call.messages)
@@ -153,6 +158,7 @@ TRAFFIC: HandlerTable = {
     calls.Pop: pop,
     calls.Acknowledge: acknowledge,
     calls.Renew: renew,
+    calls.Release: release,
     calls.Transact: transact,
     calls.Fetch: fetch,
     calls.Changed: changed,
