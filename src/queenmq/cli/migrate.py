@@ -2,16 +2,12 @@
 
 import asyncio
 
-import asyncpg
-
 from queenmq.cli.options import DataDir, Json, OwnDsn, command_app, given
+from queenmq.cli.postgres import connect, postgres
 from queenmq.cli.printing import print_json
 from queenmq.config import Settings, masked
-from queenmq.engine.embedded import EmbeddedPostgres
 from queenmq.engine.migrate import Migration, migrate
-from queenmq.errors import DatabaseUnavailable
 
-DATABASE = "queen"
 NAMED_MAX = 10  # functions and views; --json names all
 app = command_app()
 
@@ -21,21 +17,18 @@ def main(dsn: OwnDsn = None, data_dir: DataDir = None, *, json: Json = False) ->
     """Bring the database to the schema of this version.
 
     Servers do so themselves when they start; it may run while they work, and twice.
+
+    ```
+    queen migrate --dsn postgresql://me@db.example/shop
+    ```
     """
     settings = Settings.load(**given(dsn=dsn, data_dir=data_dir))
-    if settings.dsn is not None:
-        _report(settings.dsn, asyncio.run(_migrate(settings.dsn)), json=json)
-        return
-    with EmbeddedPostgres(settings.data_dir) as postgres:
-        private = asyncio.run(postgres.create_database(DATABASE))
-        _report(private, asyncio.run(_migrate(private)), json=json)
+    with postgres(settings) as place:
+        _report(place.dsn, asyncio.run(_migrate(place.dsn)), json=json)
 
 
 async def _migrate(dsn: str) -> Migration:
-    try:
-        connection = await asyncpg.connect(dsn)
-    except (OSError, asyncpg.PostgresError) as error:
-        raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {error}") from error
+    connection = await connect(dsn)
     try:
         return await migrate(connection)
     finally:

@@ -11,8 +11,8 @@ import inspect
 import json
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Annotated
 from uuid import uuid4
 
 import asyncpg
@@ -20,16 +20,14 @@ import typer
 
 from queenmq import __version__
 from queenmq.cli.options import DataDir, OwnDsn, command_app, given
+from queenmq.cli.postgres import Connection, Place, connect, postgres
 from queenmq.config import Settings, masked, wants_colour
 from queenmq.engine import Engine, Popped
 from queenmq.engine.database import translate
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.errors import ConfigurationError, DatabaseUnavailable, QueenError
+from queenmq.errors import QueenError
 from queenmq.model import Ack, LedgerLine, Outgoing, PopRequest
 
-DATABASE = "queen"
 app = command_app()
-Connection = Any  # asyncpg.Connection, which has no annotations
 
 
 # -- the stops
@@ -148,14 +146,6 @@ STOPS: Sequence[Callable[..., Awaitable[str]]] = (
 # -- the guide
 
 
-class Place(NamedTuple):
-    """The PostgreSQL that is visited."""
-
-    name: str
-    dsn: str
-    psql: str
-
-
 @app.command("tour")
 def main(
     dsn: OwnDsn = None,
@@ -168,32 +158,19 @@ def main(
     """Take a guided tour: push, pop and acknowledge.
 
     On a private PostgreSQL that is stopped at the end, or on yours; the tour tidies up after itself.
+
+    ```
+    queen tour
+    queen tour --stay
+    ```
     """
     settings = Settings.load(**given(dsn=dsn, data_dir=data_dir), upkeep=True)
     try:
-        with _place(settings) as place:
+        with postgres(settings) as place:
             asyncio.run(_guide(place, settings, stay=stay))
     except KeyboardInterrupt:
         print("\nGoodbye. The tour has tidied up after itself.")
         raise typer.Exit(0 if stay else 130) from None
-
-
-@contextlib.contextmanager
-def _place(settings: Settings) -> Iterator[Place]:
-    """The PostgreSQL of the DSN, or a private one that is stopped at the end."""
-    if settings.dsn is not None:
-        yield Place(masked(settings.dsn), settings.dsn, "psql")
-        return
-    postgres = EmbeddedPostgres(settings.data_dir)
-    try:
-        postgres.start()
-    except OSError as error:
-        raise ConfigurationError(f"{settings.data_dir} cannot be a data directory: {error.strerror}") from error
-    try:
-        dsn = asyncio.run(postgres.create_database(DATABASE))
-        yield Place(f"a private PostgreSQL in {postgres.data_dir}", dsn, str(postgres.bin_dir / "psql"))
-    finally:
-        postgres.stop()
 
 
 async def _guide(place: Place, settings: Settings, *, stay: bool) -> None:
@@ -227,10 +204,7 @@ def _look(place: Place, queue: str) -> str:
 @contextlib.asynccontextmanager
 async def _visit(dsn: str, settings: Settings, queue: str) -> AsyncIterator[dict[str, object]]:
     """An engine, an application's own connection and a queue name; the queue is deleted at the end."""
-    try:
-        connection = await asyncpg.connect(dsn)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {error}") from error
+    connection = await connect(dsn)
     engine = Engine(dsn, settings)
     try:
         await engine.open()

@@ -1,0 +1,49 @@
+"""The PostgreSQL that a command works on itself: yours, or a private one that is stopped at the end."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import asyncpg
+
+from queenmq.config import Settings, masked
+from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.errors import ConfigurationError, DatabaseUnavailable
+
+DATABASE = "queen"
+Connection = Any  # asyncpg.Connection, which has no annotations
+
+
+class Place(NamedTuple):
+    """A database, what people call it, and how to look into it."""
+
+    name: str
+    dsn: str
+    psql: str
+
+
+@contextmanager
+def postgres(settings: Settings) -> Iterator[Place]:
+    """The PostgreSQL of the DSN, or else the private one of the data directory."""
+    if settings.dsn is not None:
+        yield Place(masked(settings.dsn), settings.dsn, "psql")
+        return
+    private = EmbeddedPostgres(settings.data_dir)
+    try:
+        private.start()
+    except OSError as error:
+        raise ConfigurationError(f"{settings.data_dir} cannot be a data directory: {error.strerror}") from error
+    try:
+        dsn = asyncio.run(private.create_database(DATABASE))
+        yield Place(f"a private PostgreSQL in {private.data_dir}", dsn, str(private.bin_dir / "psql"))
+    finally:
+        private.stop()
+
+
+async def connect(dsn: str) -> Connection:
+    """A connection of our own. Raises DatabaseUnavailable."""
+    try:
+        return await asyncpg.connect(dsn)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {error}") from error
