@@ -36,6 +36,25 @@ def parts(name):
     return list(getattr(command, "commands", {name: command}).values())
 
 
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_help_fits_into_80_columns_and_shows_how(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for part in parts(name):
+        main([name, *([] if part.name == name else [part.name]), "--help"])
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= 80
+        assert "<bool>" not in said, "a switch takes no value"
+        if [parameter for parameter in part.params if parameter.required]:
+            assert f"\n  queen {name} " in said, "what must be given something has an example"
+
+
+@pytest.mark.parametrize("name", ["queue", "group", "dlq", "pipeline"])
+def test_a_command_of_commands_lists_them(name, capsys):
+    assert main([name]) == Exit.NOT_UNDERSTOOD
+    said = "".join(capsys.readouterr())
+    assert all(part.name in said for part in parts(name))
+
+
 @pytest.mark.parametrize("name", sorted(SUMMARIES.keys() - {"serve", "tour", "migrate", "settings", "pipeline"}))
 def test_a_command_about_queues_takes_an_address_and_speaks_json(name):
     for command in parts(name):
@@ -85,6 +104,15 @@ def test_a_database_out_of_reach_is_an_answer_not_a_traceback(tmp_path, capsys):
     assert said.startswith("queen migrate: postgresql://u:***@/queen")
     assert "QUEEN_DSN" in said
     assert "geheim" not in said
+
+
+@pytest.mark.parametrize("command", ["migrate", "tour"])
+def test_an_address_or_a_directory_that_is_none_is_an_answer_too(command, tmp_path, capsys):
+    assert main([command, "--dsn", "host=here"]) == Exit.OUT_OF_REACH
+    assert f"queen {command}: host=here cannot be reached" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    assert main([command, "--data-dir", str(tmp_path / "file" / "data")]) == Exit.FAILED
+    assert "cannot be a data directory" in capsys.readouterr().err
 
 
 def test_completion_knows_the_commands_and_their_options():

@@ -53,7 +53,7 @@ def test_a_dead_letter_is_shown_with_its_payload_and_error(either, letters):
 
 
 def test_dead_letters_are_redriven_by_id_or_all_of_a_queue(queen, queue, letters):
-    assert queen("dlq", "redrive", letters[0]).out == "Redrove 1 dead letters.\n"
+    assert queen("dlq", "redrive", letters[0]).out == "Redrove 1 dead letter.\n"
     assert queen("pop", queue, "--json").json["payload"] == 2
     assert queen("dlq", "redrive", "--queue", queue, "--limit", "5", "--json").json == {"redriven": 1}
     assert queen("pop", queue, "--json").json["payload"] == 1
@@ -68,11 +68,16 @@ def test_dead_letters_are_redriven_oldest_first_and_only_those_of_a_group(queen,
 
 def test_dead_letters_are_purged_when_somebody_says_so(either, queue, letters):
     assert "for good?" in either("dlq", "purge", letters[0], status=2).err
-    assert either("dlq", "purge", letters[0], "--yes").out == "Deleted 1 dead letters.\n"
+    assert either("dlq", "purge", letters[0], "--yes").out == "Deleted 1 dead letter.\n"
     assert (
         either("dlq", "purge", "-q", queue, "--older-than", "2001-01-01T00:00:00Z", "-y", "--json").json["purged"] == 0
     )
     assert either("dlq", "purge", "--queue", queue, "--yes", "--json").json == {"purged": 1}
+
+
+@pytest.mark.parametrize("command", [["redrive"], ["purge", "--yes"]])
+def test_dead_letters_that_do_not_exist_are_not_found(either, command):
+    assert "there is no dead letter" in either("dlq", *command, "00000000-0000-0000-0000-0000ffffffff", status=1).err
 
 
 @pytest.mark.parametrize("command", ["redrive", "purge"])

@@ -106,17 +106,25 @@ def test_what_a_terminal_would_obey_is_not_printed(queen, queue):
         (["push", "q", "1", "--dsn", "postgresql://x"], "two places"),
         (["push", "q", "--file", "/nowhere"], "does not exist"),
         (["push"], "Missing argument"),
+        (["push", "q", "1", "--url", "db.example"], "such as http://host:6632, not 'db.example'"),
+        (["queue", "create", "q", "lease_seconds=long"], "lease_seconds cannot be 'long'"),
+        (["queue", "create", "q", "colour=red"], "'colour' is not a setting; there are lease_seconds,"),
         (["pop", "q", "--batch", "0"], "greater than or equal to 1"),
     ],
 )
-def test_what_makes_no_sense_is_not_understood(queen, arguments, sentence):
-    assert sentence in " ".join(queen(*arguments, status=2).err.replace("│", " ").split())
+def test_what_makes_no_sense_is_not_understood(queen, url, arguments, sentence):
+    at = [] if "--url" in arguments else url
+    assert sentence in " ".join(queen(*arguments, at=at, status=2).err.replace("│", " ").split())
+
+
+def test_a_database_is_not_named_like_a_server(queen):
+    assert "postgresql://host/database" in queen("status", at=["--dsn", "http://host"], status=2).err
 
 
 def test_a_server_out_of_reach_has_a_status_of_its_own(queen, monkeypatch):
     monkeypatch.setenv("QUEEN_RETRY_ATTEMPTS_MAX", "0")
     said = queen("push", "q", "1", at=["--url", "http://127.0.0.1:1"], status=3).err
-    assert "queen push: no server answers at http://127.0.0.1:1" in said
+    assert "queen push: no server answers at http://127.0.0.1:1: Connection refused" in said
     said = queen("push", "q", "1", at=["--dsn", "postgresql://127.0.0.1:1/q"], status=3).err
     assert "queen push: PostgreSQL cannot be reached" in said
 

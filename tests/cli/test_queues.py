@@ -82,7 +82,11 @@ def test_groups_are_listed_with_how_far_they_are_behind(either, queue):
     found = listed(either("groups", "--json"), queue=queue)
     assert (found["name"], found["lag_messages"], found["subscription_mode"]) == ("billing", 2, "all")
     assert either("groups", queue).lines[1].split()[:4] == ["billing", queue, "0", "2"]
-    assert either("groups", "nowhere").out == "There are no groups.\n"
+
+
+@pytest.mark.parametrize("command", [["groups", "nowhere"], ["lag", "--queue", "nowhere"], ["verify", "nowhere"]])
+def test_a_queue_that_does_not_exist_is_not_well(either, command):
+    assert 'there is no queue "nowhere"' in either(*command, status=1).err
 
 
 def test_lag_is_told_by_group_and_by_partition(either, queue):
@@ -106,7 +110,7 @@ def test_a_group_is_moved(either, queue):
     either("pop", queue, *group, "--batch", "3")
     either("group", "seek", "g", queue, "--to", "beginning", status=2)
     told = either("group", "seek", "g", queue, "--to", "beginning", "--yes").out
-    assert told == f"Moved g in 1 partitions of {queue}.\n"
+    assert told == f"Moved g in 1 partition of {queue}.\n"
     assert either("pop", queue, *group, "--json").json["payload"] == 0
     either("group", "seek", "g", queue, "--offset", "2", "--partition", "Default", "--yes")
     assert either("pop", queue, *group, "--json").json["payload"] == 2
@@ -138,7 +142,7 @@ def test_a_group_is_forgotten(either, queue):
     either("push", queue, "1", "2")
     either("pop", queue, "--group", group)
     either("group", "delete", group, status=2)
-    assert either("group", "delete", group, queue, "--yes").out == f"Forgot {group} on 1 queues.\n"
+    assert either("group", "delete", group, queue, "--yes").out == f"Forgot {group} on 1 queue.\n"
     assert "there is no group" in either("group", "delete", group, "--yes", status=1).err
     assert either("pop", queue, "--group", group, "--json").json["payload"] == 1
 

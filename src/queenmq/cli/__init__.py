@@ -11,10 +11,10 @@ from enum import IntEnum
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from queenmq import __version__
+from queenmq.cli.options import CommandGroup
 from queenmq.errors import QueenError, Unavailable
 
 COMMANDS = {
@@ -62,7 +62,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class Front(TyperGroup):
+class Front(CommandGroup):
     """The list of commands, of which only the one that is wanted is imported."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

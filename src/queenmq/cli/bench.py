@@ -42,10 +42,14 @@ class Load(Struct, frozen=True, kw_only=True):
 
 @app.command("bench")
 def main(
-    seconds: Annotated[float, typer.Option("--seconds", "-s", min=0.1, max=600, help="How long to push.")] = 5.0,
-    clients: Annotated[int, typer.Option("--clients", "-c", min=1, max=1000, help="Clients at once.")] = 8,
-    batch: Annotated[int, typer.Option("--batch", "-b", min=1, max=10_000, help="Messages per request.")] = 100,
-    size: Annotated[int, typer.Option(min=2, max=1_000_000, help="Bytes of a payload.")] = 100,
+    seconds: Annotated[
+        float, typer.Option("--seconds", "-s", min=0.1, max=600, metavar="SECONDS", help="How long to push.")
+    ] = 5.0,
+    clients: Annotated[int, typer.Option("--clients", "-c", min=1, max=1000, metavar="N", help="Clients at once.")] = 8,
+    batch: Annotated[
+        int, typer.Option("--batch", "-b", min=1, max=10_000, metavar="N", help="Messages per request.")
+    ] = 100,
+    size: Annotated[int, typer.Option(min=2, max=1_000_000, metavar="N", help="Bytes of a payload.")] = 100,
     url: Url = None,
     dsn: Dsn = None,
     *,
@@ -55,6 +59,10 @@ def main(
 
     Every client pushes to a partition of its own; then all of it is popped and acknowledged. The queue is deleted at
     the end. This process is a part of what is measured: several of them at once may reach more.
+
+    ```
+    queen bench --clients 32 --batch 10
+    ```
     """
     load = Load(seconds=seconds, clients=clients, batch=batch, payload=Raw(b'"' + b"x" * (size - 2) + b'"'))
     figures = connected(url, dsn, lambda queen: _measure(queen, load))

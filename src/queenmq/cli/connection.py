@@ -7,7 +7,7 @@ from typing import TypeVar
 import typer
 
 from queenmq.client.queen import AsyncQueen
-from queenmq.config import Settings
+from queenmq.config import Settings, masked
 
 T = TypeVar("T")
 
@@ -31,4 +31,8 @@ def address(url: str | None, dsn: str | None) -> str | None:
     """What was given of the two."""
     if url is not None and dsn is not None:
         raise typer.BadParameter("--url and --dsn name two places: give one of them")
+    if url is not None and not url.lstrip().startswith(("http://", "https://")):
+        raise typer.BadParameter(f"--url takes addresses such as http://host:6632, not {masked(url)[:60]!r}")
+    if dsn is not None and not dsn.lstrip().startswith(("postgresql://", "postgres://")):
+        raise typer.BadParameter(f"--dsn takes an address such as postgresql://host/database, not {masked(dsn)[:60]!r}")
     return url if url is not None else dsn

@@ -8,7 +8,7 @@ import typer
 from queenmq.cli.confirmation import confirm
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, Yes, command_app, moment
-from queenmq.cli.printing import print_facts, print_json, print_table
+from queenmq.cli.printing import counted, print_facts, print_json, print_table
 from queenmq.client.administration.messages import DeadLetter
 from queenmq.client.queen import AsyncQueen
 from queenmq.errors import MessageNotFound
@@ -25,7 +25,14 @@ app = command_app()
 
 @app.callback()
 def main() -> None:
-    """List, show, redrive or purge dead letters."""
+    """List, show, redrive or purge dead letters.
+
+    ```
+    queen dlq list --queue orders
+    queen dlq show 00000000-0000-0000-0000-000000000007
+    queen dlq redrive --queue orders
+    ```
+    """
 
 
 @app.command("list")
@@ -71,7 +78,12 @@ def show(
     *,
     json: Json = False,
 ) -> None:
-    """Show a dead letter with its payload and its error."""
+    """Show a dead letter with its payload and its error.
+
+    ```
+    queen dlq show 00000000-0000-0000-0000-000000000007
+    ```
+    """
     letter = connected(url, dsn, lambda queen: _find(queen, id))
     if json:
         print_json(letter)
@@ -85,21 +97,29 @@ def redrive(
     ids: Ids = None,
     queue: Queue = None,
     group: Group = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The most to redrive, the oldest first.")] = 10_000,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="The most to redrive, the oldest first.")
+    ] = 10_000,
     url: Url = None,
     dsn: Dsn = None,
     *,
     json: Json = False,
 ) -> None:
-    """Deliver dead letters again, each to the group that gave it up, in its old place."""
+    """Deliver dead letters again, each to the group that gave it up, in its old place.
+
+    ```
+    queen dlq redrive --queue orders --group billing
+    ```
+    """
     _check_named(ids, queue, group)
     count = connected(
         url, dsn, lambda queen: queen.dead_letters.redrive(ids=ids or None, queue=queue, group=group, limit=limit)
     )
+    _check_found(ids, count)
     if json:
         print_json({"redriven": count})
     else:
-        print(f"Redrove {count:,} dead letters.")
+        print(f"Redrove {counted(count, 'dead letter')}.")
 
 
 @app.command()
@@ -108,7 +128,7 @@ def purge(
     queue: Queue = None,
     group: Group = None,
     older_than: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="MOMENT", help="That failed before this moment.")
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="That failed before this moment.")
     ] = None,
     url: Url = None,
     dsn: Dsn = None,
@@ -116,7 +136,12 @@ def purge(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead letters for good.
+
+    ```
+    queen dlq purge --queue orders --older-than 2030-01-31T12:00:00Z
+    ```
+    """
     _check_named(ids, queue, group, older_than)
     named = [*(ids or []), *(str(each) for each in (queue, group, older_than) if each is not None)]
     confirm(f"Delete the dead letters of {', '.join(named)} for good?", yes=yes)
@@ -125,15 +150,21 @@ def purge(
         dsn,
         lambda queen: queen.dead_letters.purge(ids=ids or None, queue=queue, group=group, older_than=older_than),
     )
+    _check_found(ids, count)
     if json:
         print_json({"purged": count})
     else:
-        print(f"Deleted {count:,} dead letters.")
+        print(f"Deleted {counted(count, 'dead letter')}.")
 
 
 def _check_named(*names: object) -> None:
     if not any(names):
         raise typer.BadParameter("name dead letters, or --queue or --group: all of them at once may be too many")
+
+
+def _check_found(ids: list[str] | None, count: int) -> None:
+    if ids and not count:
+        raise MessageNotFound(f"there is no dead letter {' or '.join(ids)}")
 
 
 async def _find(queen: AsyncQueen, id: str) -> DeadLetter:

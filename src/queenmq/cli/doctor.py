@@ -31,6 +31,11 @@ def main(url: Url = None, dsn: Dsn = None, *, json: Json = False) -> None:
     """Look for what hurts: versions, settings, clocks, disks.
 
     Exit status 1 on a problem; warnings are for you to judge. It changes nothing, and does not migrate.
+
+    ```
+    queen doctor
+    queen doctor --dsn postgresql://me@db.example/shop
+    ```
     """
     settings = Settings.load(upkeep=False)
     place = address(url, dsn) or settings.url or settings.dsn or DEFAULT_URL
@@ -44,10 +49,11 @@ def main(url: Url = None, dsn: Dsn = None, *, json: Json = False) -> None:
 
 async def _examine(place: str, settings: Settings) -> Checkup:
     reached = Check(name="connection", severity="ok", detail=masked(place))
-    if place.startswith("http"):
-        checkup, own = await _examine_server(place, settings)
+    own: Sequence[Check] = ()
+    if place.lstrip().startswith(("postgresql://", "postgres://")):
+        checkup = await _examine_postgres(place, settings)
     else:
-        checkup, own = await _examine_postgres(place, settings), []
+        checkup, own = await _examine_server(place, settings)
     return replace(checkup, checks=[reached, *own, *checkup.checks])
 
 

@@ -8,7 +8,7 @@ import typer
 from queenmq.cli.confirmation import confirm
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Url, Yes, command_app, moment
-from queenmq.cli.printing import print_json
+from queenmq.cli.printing import counted, print_json
 from queenmq.errors import GroupNotFound
 
 Group = Annotated[str, typer.Argument(help="The consumer group.")]
@@ -27,9 +27,9 @@ def seek(
     queue: Annotated[str, typer.Argument(help="The queue in which it moves.")],
     to: Annotated[Literal["beginning", "end"] | None, typer.Option(help="To one of the ends.")] = None,
     at: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="MOMENT", help="To a moment, as 2030-01-31T12:00:00Z.")
+        datetime | None, typer.Option(parser=moment, metavar="TIME", help="To a moment, such as 2030-01-31T12:00:00Z.")
     ] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="To an offset of one partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="To an offset of one partition.")] = None,
     partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only in this partition.")] = None,
     url: Url = None,
     dsn: Dsn = None,
@@ -40,6 +40,12 @@ def seek(
     """Move a group to an end of a queue, to a moment, or to an offset.
 
     It reads again what lies behind, and never what it leaps over. Leases on partitions that move end.
+
+    ```
+    queen group seek billing orders --to beginning
+    queen group seek billing orders --at 2030-01-31T12:00:00Z
+    queen group seek billing orders --partition ann --offset 7
+    ```
     """
     if (to is not None) + (at is not None) + (offset is not None) != 1:
         raise typer.BadParameter("name one of --to, --at and --offset")
@@ -54,7 +60,7 @@ def seek(
     if json:
         print_json({"group": group, "queue": queue, "partitions": moved})
     else:
-        print(f"Moved {group} in {moved:,} partitions of {queue}.")
+        print(f"Moved {group} in {counted(moved, 'partition')} of {queue}.")
 
 
 @app.command()
@@ -70,7 +76,12 @@ def delete(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Forget where a group stands, on one queue or on all."""
+    """Forget where a group stands, on one queue or on all.
+
+    ```
+    queen group delete billing orders
+    ```
+    """
     confirm(f"Forget the group {group} on {queue or 'all queues'}?", yes=yes)
     count = connected(
         url, dsn, lambda queen: queen.groups.delete(group, queue, with_subscription=not keep_subscription)
@@ -80,4 +91,4 @@ def delete(
     if json:
         print_json({"group": group, "queues": count})
     else:
-        print(f"Forgot {group} on {count:,} queues.")
+        print(f"Forgot {group} on {counted(count, 'queue')}.")

@@ -7,6 +7,8 @@ import typer
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import print_json, print_table
+from queenmq.client.administration.groups import Group
+from queenmq.client.queen import AsyncQueen
 
 app = command_app()
 
@@ -19,8 +21,20 @@ def main(
     *,
     json: Json = False,
 ) -> None:
-    """List consumer groups: leases, subscriptions, how they are doing."""
-    groups = [each for each in connected(url, dsn, lambda queen: queen.groups.list()) if queue in (None, each.queue)]
+    """List consumer groups: leases, subscriptions, how they are doing.
+
+    ```
+    queen groups
+    queen groups orders
+    ```
+    """
+
+    async def look(queen: AsyncQueen) -> list[Group]:
+        if queue is not None:
+            await queen.admin.describe(queue)
+        return [each for each in await queen.groups.list() if queue in (None, each.queue)]
+
+    groups = connected(url, dsn, look)
     if json:
         print_json(groups)
         return

@@ -7,6 +7,7 @@ import typer
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, command_app
 from queenmq.cli.printing import print_json, print_table, seconds_text
+from queenmq.client.queen import AsyncQueen
 
 Lag = tuple[str, str, str | None, int, float]  # queue, group, partition, messages, seconds
 
@@ -17,7 +18,7 @@ app = command_app()
 def main(
     group: Annotated[str | None, typer.Argument(help="This group, partition by partition.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only on this queue.")] = None,
-    min_seconds: Annotated[int, typer.Option(min=0, help="Only what is at least so far behind.")] = 0,
+    min_seconds: Annotated[int, typer.Option(min=0, metavar="N", help="Only what is at least so far behind.")] = 0,
     limit: Limit = 100,
     url: Url = None,
     dsn: Dsn = None,
@@ -27,15 +28,25 @@ def main(
     """Show how far groups are behind, in messages and in time.
 
     Those furthest behind come first.
+
+    ```
+    queen lag --min-seconds 60
+    queen lag billing --queue orders
+    ```
     """
-    if group is None:
-        groups = connected(url, dsn, lambda queen: queen.groups.list(lag_seconds_min=min_seconds))
-        lags: list[Lag] = [(each.queue, each.name, None, each.lag_messages, each.lag_seconds) for each in groups]
-    else:
-        places = connected(url, dsn, lambda queen: queen.groups.lag(group, limit=limit))
-        lags = [(each.queue, group, each.partition, each.lag_messages, each.lag_seconds)
+
+    async def look(queen: AsyncQueen) -> list[Lag]:
+        if queue is not None:
+            await queen.admin.describe(queue)
+        if group is None:
+            groups = await queen.groups.list(lag_seconds_min=min_seconds)
+            return [(each.queue, each.name, None, each.lag_messages, each.lag_seconds) for each in groups]
+        places = await queen.groups.lag(group, limit=limit)
+        return [(each.queue, group, each.partition, each.lag_messages, each.lag_seconds)
                 for each in places if each.lag_seconds >= min_seconds]  # fmt: skip
-    shown = sorted((lag for lag in lags if queue in (None, lag[0])), key=lambda lag: -lag[4])[:limit]
+
+    lags = (lag for lag in connected(url, dsn, look) if queue in (None, lag[0]))
+    shown = sorted(lags, key=lambda lag: -lag[4])[:limit]
     if json:
         names = ("queue", "group", "partition", "messages", "seconds")
         print_json([dict(zip(names, lag, strict=True)) for lag in shown])

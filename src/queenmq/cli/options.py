@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 OwnDsn = Annotated[
     str | None, typer.Option("--dsn", help="The PostgreSQL to use. Default: QUEEN_DSN, or a private one.")
@@ -16,12 +17,13 @@ Url = Annotated[
     str | None, typer.Option(help="Servers to ask, with commas between. Default: QUEEN_URL, or this machine.")
 ]
 Dsn = Annotated[str | None, typer.Option(help="Ask this PostgreSQL instead of a server. Default: QUEEN_DSN.")]
+PipelineDsn = Annotated[str | None, typer.Option("--dsn", help="The PostgreSQL to use. Default: QUEEN_DSN.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Group = Annotated[
     str, typer.Option("--group", "-g", show_default=False, help="The consumer group. Default: the queue's own.")
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="The most to show.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, metavar="N", help="The most to show.")]
 
 
 def moment(text: str) -> datetime:
@@ -35,9 +37,35 @@ def moment(text: str) -> datetime:
     return found
 
 
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> Any:
+        return _with_switches(super().get_params(ctx))
+
+
+class CommandGroup(TyperGroup):
+    """A command of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Its options."""
+        return _with_switches(super().get_params(ctx))
+
+
+class _App(typer.Typer):
+    def command(self, name: str | None = None, **options: Any) -> Any:
+        return super().command(name, cls=_Command, **options)
+
+
 def command_app() -> typer.Typer:
     """Where a command's module registers it: completion belongs to `queen` as a whole, and docstrings are help."""
-    return typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    return _App(cls=CommandGroup, add_completion=False, no_args_is_help=True, rich_markup_mode="markdown")
+
+
+def _with_switches(parameters: list[Any]) -> list[Any]:
+    """Parameters, with switches that look like switches in the help: Typer would say that they take a <bool>."""
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return parameters
 
 
 def given(**options: object) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from queenmq.cli.options import Dsn, Json, Limit, command_app, given, moment
+from queenmq.cli.options import Json, Limit, PipelineDsn, command_app, given, moment
 from queenmq.cli.printing import console, print_facts, print_json, print_table, printable, seconds_text
 from queenmq.config import Settings
 from queenmq.errors import ConfigurationError
@@ -42,7 +42,13 @@ app = command_app()
 
 @app.callback()
 def main() -> None:
-    """Archive, replay, aggregate and analyse messages with Spark."""
+    """Archive, replay, aggregate and analyse messages with Spark.
+
+    ```
+    queen pipeline archive orders --to /archive
+    queen pipeline stats orders --archive /archive --html orders.html
+    ```
+    """
 
 
 @app.command("archive")
@@ -51,10 +57,10 @@ def archive(
     location: Annotated[str, typer.Option("--to", help="A directory, or an address such as s3://bucket/path.")] = "",
     schema: Annotated[str | None, typer.Option(help="Fields of the payload as DDL, for a typed column data.")] = None,
     messages_per_step: Annotated[
-        int, typer.Option(min=1, help="How much is written before it is committed.")
+        int, typer.Option(min=1, metavar="N", help="How much is written before it is committed.")
     ] = 2_000_000,
-    messages_per_file: Annotated[int, typer.Option(min=1, help="About how many a file holds.")] = 500_000,
-    dsn: Dsn = None,
+    messages_per_file: Annotated[int, typer.Option(min=1, metavar="N", help="About how many a file holds.")] = 500_000,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     plaintext: Plaintext = False,
@@ -62,7 +68,12 @@ def archive(
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Write queues to Parquet; from then on retention deletes only what is in the archive."""
+    """Write queues to Parquet; from then on retention deletes only what is in the archive.
+
+    ```
+    queen pipeline archive orders bills --to s3://bucket/archive
+    ```
+    """
     if stop == bool(location):
         raise typer.BadParameter("say where with --to, or end it with --stop")
     if stop:
@@ -84,14 +95,20 @@ def history(
     until: Until = None,
     trace: Trace = None,
     to: Annotated[str | None, typer.Option(help="Write the messages to this directory.")] = None,
-    format: Annotated[str, typer.Option(help="parquet or json.")] = "parquet",
+    format: Annotated[Literal["parquet", "json"], typer.Option(help="How to write them.")] = "parquet",
     plaintext: Plaintext = False,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Count or export all messages of a queue, archived and live, day by day."""
+    """Count or export all messages of a queue, archived and live, day by day.
+
+    ```
+    queen pipeline history orders --archive /archive --since 2030-01-01T00:00:00Z
+    queen pipeline history orders --where "partition = 'ann'" --to /tmp/ann
+    ```
+    """
     arguments = given(archive=archive, where=where, since=since, until=until, trace=trace, to=to)
     always = {"queue": queue, "format": format, "plaintext": plaintext}
     _run("history", always | arguments, dsn, master, dry_run=dry_run, json=json)
@@ -110,12 +127,17 @@ def replay(
     rate: Annotated[float | None, typer.Option(help="At most so many messages a second.")] = None,
     label: Annotated[str, typer.Option(help="Another label is another replay: it is pushed again.")] = "1",
     plaintext: Plaintext = False,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Push messages again, into a queue of your choice, in their partitions and their order."""
+    """Push messages again, into a queue of your choice, in their partitions and their order.
+
+    ```
+    queen pipeline replay orders --to orders-again --archive /archive --rate 1000
+    ```
+    """
     arguments = given(archive=archive, where=where, since=since, until=until, trace=trace, rate=rate)
     always = {"queue": queue, "to": to, "label": label, "plaintext": plaintext}
     _run("replay", always | arguments, dsn, master, dry_run=dry_run, json=json)
@@ -128,13 +150,18 @@ def stats(
     since: Since = None,
     until: Until = None,
     html: Html = None,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Show throughput, lag, skew, payload sizes, retries and dead letters."""
+    """Show throughput, lag, skew, payload sizes, retries and dead letters.
+
+    ```
+    queen pipeline stats orders --html stats.html
+    ```
+    """
     arguments = given(queues=queues, archive=archive, since=since, until=until)
     _run("stats", arguments, dsn, master, dry_run=dry_run, json=json, html=html)
 
@@ -146,13 +173,18 @@ def traces(
     since: Since = None,
     until: Until = None,
     html: Html = None,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Follow traces through the queues: their paths, the time of each step, where they stop."""
+    """Follow traces through the queues: their paths, the time of each step, where they stop.
+
+    ```
+    queen pipeline traces orders bills
+    ```
+    """
     arguments = given(queues=queues, archive=archive, since=since, until=until)
     _run("traces", arguments, dsn, master, dry_run=dry_run, json=json, html=html)
 
@@ -161,14 +193,19 @@ def traces(
 def aggregate(
     file: Annotated[str, typer.Argument(help="A TOML file that says what is aggregated.")],
     checkpoint: Annotated[str, typer.Option(help="A directory in which it remembers how far it is.")],
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Aggregate a queue into another one, window by window."""
+    """Aggregate a queue into another one, window by window.
+
+    ```
+    queen pipeline aggregate sales.toml --checkpoint /var/lib/sales
+    ```
+    """
     arguments = {"file": file, "checkpoint": checkpoint, "follow": follow}
     _run("aggregate", arguments, dsn, master, dry_run=dry_run, json=json)
 
@@ -176,13 +213,18 @@ def aggregate(
 @app.command("dlq-triage")
 def triage(
     queues: Queues = None,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Sort dead letters by error and shape, and suggest which to redrive."""
+    """Sort dead letters by error and shape, and suggest which to redrive.
+
+    ```
+    queen pipeline dlq-triage orders
+    ```
+    """
     _run("dlq-triage", given(queues=queues), dsn, master, dry_run=dry_run, json=json)
 
 
@@ -194,13 +236,18 @@ def schema(
     since: Since = None,
     ddl: Annotated[str | None, typer.Option(help="Write the DDL to this file.")] = None,
     model: Annotated[str | None, typer.Option(help="Write a Python model to this file.")] = None,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Learn the schema of a queue's payloads."""
+    """Learn the schema of a queue's payloads.
+
+    ```
+    queen pipeline schema orders --ddl orders.ddl --model orders.py
+    ```
+    """
     arguments = given(archive=archive, where=where, since=since, ddl=ddl, model=model)
     _run("schema", {"queue": queue} | arguments, dsn, master, dry_run=dry_run, json=json)
 
@@ -209,13 +256,18 @@ def schema(
 def run(
     file: Annotated[str, typer.Argument(help="A TOML file with a [[job]] for each pipeline.")],
     html: Html = None,
-    dsn: Dsn = None,
+    dsn: PipelineDsn = None,
     master: Master = LOCAL,
     *,
     dry_run: DryRun = False,
     json: Json = False,
 ) -> None:
-    """Run several pipelines in order."""
+    """Run several pipelines in order.
+
+    ```
+    queen pipeline run nightly.toml --html nightly.html
+    ```
+    """
     schedule = load_schedule(file)
     reports = []
     with _progress() as listen:
@@ -229,7 +281,7 @@ def run(
 
 
 @app.command("runs")
-def runs(limit: Limit = 20, dsn: Dsn = None, *, json: Json = False) -> None:
+def runs(limit: Limit = 20, dsn: PipelineDsn = None, *, json: Json = False) -> None:
     """List what ran, newest first; lost is what was ended from outside."""
     found = dsn or Settings.load().dsn
     if found is None:

@@ -21,8 +21,10 @@ def main(
     queue: Annotated[str, typer.Argument(help="Where from.")],
     group: Group = QUEUE_MODE,
     partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
-    batch: Annotated[int, typer.Option("--batch", "-n", min=1, max=10_000, help="The most to take.")] = 1,
-    wait: Annotated[float, typer.Option(min=0, max=3600, help="Seconds to wait when there is nothing.")] = 0,
+    batch: Annotated[int, typer.Option("--batch", "-n", min=1, max=10_000, metavar="N", help="The most to take.")] = 1,
+    wait: Annotated[
+        float, typer.Option(min=0, max=3600, metavar="SECONDS", help="How long to wait when there is nothing.")
+    ] = 0,
     url: Url = None,
     dsn: Dsn = None,
     *,
@@ -34,6 +36,11 @@ def main(
     """Take messages, print them, and acknowledge what is printed.
 
     A partition at a time, as any consumer of the group would get them.
+
+    ```
+    queen pop orders
+    queen pop orders --group billing --batch 10 --wait 30
+    ```
     """
 
     async def take(queen: AsyncQueen) -> list[AsyncMessage]:

@@ -67,7 +67,7 @@ def main(
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="The field of a message that names its partition instead.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Messages per request.")] = 1_000,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, metavar="N", help="Messages per request.")] = 1_000,
     url: Url = None,
     dsn: Dsn = None,
     *,
@@ -77,6 +77,11 @@ def main(
 
     Requests go out one after the other, so the order of the input is the order in each partition. A request is stored
     whole or not at all; when one is refused, what was pushed before it is told.
+
+    ```
+    queen push orders '{"id": 1}' --partition ann
+    queen push orders --file orders.jsonl --key customer
+    ```
     """
     report = Report(queue)
     with _input(payloads, file) as source, _progress(file) as progress:
@@ -165,12 +170,18 @@ def _messages(lines: list[bytes], number: int, key: str | None) -> Sequence[Raw 
         raise
 
 
+class NoKey(InvalidPayload):
+    """A message does not name its partition."""
+
+    hint = "Give --key a field that all messages have, or leave it out."
+
+
 def _keyed(line: bytes, number: int, key: str) -> Outgoing:
     _check(line, number)
     value = msgspec.json.decode(line)
     named = value.get(key) if isinstance(value, dict) else None
     if not isinstance(named, str | int) or isinstance(named, bool):
-        raise InvalidPayload(f'line {number} has no text or whole number "{key}" to name its partition')
+        raise NoKey(f'line {number} has no text or whole number "{key}" to name its partition')
     return Outgoing(Raw(line), partition=str(named))
 
 

@@ -18,7 +18,7 @@ from queenmq.errors import QueueNotFound, Refused
 Queue = Annotated[str, typer.Argument(help="The queue.")]
 Options = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME=VALUE", help="Settings, such as lease_seconds=60; queen queue show lists them."),
+    typer.Argument(metavar="NAME=VALUE", help="Settings, such as lease_seconds=60; `queen queue show` lists them."),
 ]
 Namespace = Annotated[str | None, typer.Option(help="The namespace it belongs to.")]
 Task = Annotated[str | None, typer.Option(help="The task it belongs to.")]
@@ -28,12 +28,23 @@ app = command_app()
 
 @app.callback()
 def main() -> None:
-    """Show, create, configure or delete one queue."""
+    """Show, create, configure or delete one queue.
+
+    ```
+    queen queue create letters lease_seconds=60 retry_limit=5
+    queen queue show letters
+    ```
+    """
 
 
 @app.command()
 def show(queue: Queue, limit: Limit = 20, url: Url = None, dsn: Dsn = None, *, json: Json = False) -> None:
-    """Show a queue: what it holds, its settings, its first partitions."""
+    """Show a queue: what it holds, its settings, its first partitions.
+
+    ```
+    queen queue show orders
+    ```
+    """
 
     async def look(queen: AsyncQueen) -> tuple[QueueDescription, list[Partition]]:
         return await queen.admin.describe(queue), (await queen.admin.partitions(queue, limit=limit)).partitions
@@ -56,7 +67,14 @@ def create(
     *,
     json: Json = False,
 ) -> None:
-    """Create a queue; refused where there is one. The first push creates one too, with the defaults."""
+    """Create a queue; refused where there is one.
+
+    The first push creates one too, with the defaults.
+
+    ```
+    queen queue create letters lease_seconds=60 retry_limit=5
+    ```
+    """
     wanted = _options(options)
 
     async def make(queen: AsyncQueen) -> QueueSettings:
@@ -80,7 +98,12 @@ def configure(
     *,
     json: Json = False,
 ) -> None:
-    """Change settings of a queue; what is not named stays as it is."""
+    """Change settings of a queue; what is not named stays as it is.
+
+    ```
+    queen queue configure letters retention_enabled=true retention_seconds=86400
+    ```
+    """
     wanted = _options(options)
     if not wanted and namespace is None and task is None:
         raise typer.BadParameter("name what to change, such as lease_seconds=60")
@@ -94,7 +117,12 @@ def configure(
 
 @app.command()
 def delete(queue: Queue, url: Url = None, dsn: Dsn = None, *, yes: Yes = False, json: Json = False) -> None:
-    """Delete a queue and all that is in it."""
+    """Delete a queue and all that is in it.
+
+    ```
+    queen queue delete letters
+    ```
+    """
     confirm(f"Delete the queue {queue} with all its messages?", yes=yes)
     if not connected(url, dsn, lambda queen: queen.admin.delete(queue)):
         raise QueueNotFound(f'there is no queue "{queue}"')
@@ -112,19 +140,25 @@ class Exists(Refused):
 
 def _options(pairs: Sequence[str] | None) -> QueueOptions:
     """name=value, with the types that the settings have."""
-    given = {}
+    given = QueueOptions()
     for pair in pairs or ():
         name, equals, value = pair.partition("=")
         if not equals:
             raise typer.BadParameter(f"{pair!r} is not name=value")
         if name not in QueueSettings.__struct_fields__:
             near = difflib.get_close_matches(name, QueueSettings.__struct_fields__, 1)
-            raise typer.BadParameter(f"{name!r} is not a setting" + (f"; did you mean {near[0]}?" if near else ""))
-        given[name] = value
+            known = f"did you mean {near[0]}?" if near else f"there are {', '.join(QueueSettings.__struct_fields__)}"
+            raise typer.BadParameter(f"{name!r} is not a setting; {known}")
+        given |= _option(name, value)
+    return given
+
+
+def _option(name: str, value: str) -> QueueOptions:
     try:
-        return msgspec.convert(given, QueueOptions, strict=False)
+        return msgspec.convert({name: value}, QueueOptions, strict=False)
     except msgspec.ValidationError as error:
-        raise typer.BadParameter(str(error)) from None
+        reason, *_ = str(error).partition(" - at ")
+        raise typer.BadParameter(f"{name} cannot be {value!r}: {reason}") from None
 
 
 def _report(sentence: str, settings: QueueSettings, *, json: bool) -> None:

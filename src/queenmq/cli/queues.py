@@ -25,6 +25,11 @@ def main(
     """List queues with what they hold.
 
     Of a queue with more than 1,000 partitions the numbers are those of the last minute.
+
+    ```
+    queen queues
+    queen queues order --namespace shop
+    ```
     """
     queues = connected(
         url, dsn, lambda queen: queen.admin.queues(search=search, namespace=namespace, task=task, limit=limit)

@@ -28,6 +28,11 @@ def main(
     """Serve the HTTP API, on a PostgreSQL of its own or on yours.
 
     It runs until Ctrl-C or SIGTERM, and finishes what it has begun.
+
+    ```
+    queen serve
+    queen serve --dsn postgresql://me@db.example/shop --port 7000
+    ```
     """
     settings = Settings.load(**given(dsn=dsn, data_dir=data_dir, host=host, port=port, workers=workers))
     raise typer.Exit(serve(settings))

@@ -20,6 +20,10 @@ def main(
     """Show every setting, its value here and where it comes from.
 
     Secrets are masked. docs/settings.md tells what each one means.
+
+    ```
+    queen settings --changed
+    ```
     """
     settings, named = Settings.load(), Settings.named()
     shown = [

@@ -16,7 +16,9 @@ app = command_app()
 @app.command("tail")
 def main(
     queue: Annotated[str, typer.Argument(help="The queue.")],
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=1000, help="How many of the newest.")] = 10,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, max=1000, metavar="N", help="How many of the newest.")
+    ] = 10,
     partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
     url: Url = None,
     dsn: Dsn = None,
@@ -27,6 +29,11 @@ def main(
     """Print the newest messages, and with -f those that follow.
 
     No group, no lease; each partition comes in its order. A queue that does not exist yet can be followed, too.
+
+    ```
+    queen tail orders -n 3
+    queen tail orders -f --json
+    ```
     """
 
     async def read(queen: AsyncQueen) -> None:

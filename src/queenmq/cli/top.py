@@ -16,7 +16,7 @@ from rich.text import Text
 from queenmq.cli.connection import connected
 from queenmq.cli.keyboard import on_key
 from queenmq.cli.options import Dsn, Json, Url, command_app
-from queenmq.cli.printing import WIDTH_OF_A_PIPE, console, print_json, seconds_text, show, table
+from queenmq.cli.printing import WIDTH_OF_A_PIPE, console, counted, print_json, seconds_text, show, table
 from queenmq.client.administration.groups import Group as ConsumerGroup
 from queenmq.client.administration.system import Overview
 from queenmq.client.diagnosis import GetLedger
@@ -56,8 +56,12 @@ Output = Callable[[Snapshot], None]
 
 @app.command("top")
 def main(
-    interval: Annotated[float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")] = 2.0,
-    count: Annotated[int | None, typer.Option("--count", "-c", min=1, help="End after so many looks.")] = None,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=0.1, metavar="SECONDS", help="The time between two looks.")
+    ] = 2.0,
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", min=1, metavar="N", help="End after so many looks.")
+    ] = None,
     url: Url = None,
     dsn: Dsn = None,
     *,
@@ -130,8 +134,8 @@ def _page(snapshot: Snapshot, lines_max: int, width: int) -> RenderableType:
     completed = sum(line.completed_rate for line in snapshot.lines)
     head = Text.assemble(
         ("queen", "bold"),
-        f"  {overview.queues:,} queues  {overview.partitions:,} partitions  {overview.leases:,} leases  "
-        f"{held.pending:,} pending  {held.dead_letters:,} dead letters\n",
+        f"  {counted(overview.queues, 'queue')}  {counted(overview.partitions, 'partition')}  "
+        f"{counted(overview.leases, 'lease')}  {held.pending:,} pending  {counted(held.dead_letters, 'dead letter')}\n",
         f"{pushed:,.0f} pushed/s  {completed:,.0f} completed/s",
     )
     rows = [

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
-from queenmq.cli.printing import print_json, print_table
+from queenmq.cli.printing import counted, print_json, print_table
 from queenmq.errors import MessageNotFound
 
 BAR_CHARACTERS = 30
@@ -20,7 +20,12 @@ app = command_app()
 def main(
     id: Annotated[str, typer.Argument(help="The trace id.")], url: Url = None, dsn: Dsn = None, *, json: Json = False
 ) -> None:
-    """Follow a trace id through the queues: a timeline of its messages."""
+    """Follow a trace id through the queues: a timeline of its messages.
+
+    ```
+    queen trace 018f3a5e-7c1b-7e5d-9a3c-2f4b6d8e0a1c
+    ```
+    """
     steps = connected(url, dsn, lambda queen: queen.traces.follow(id))
     if not steps:
         raise MessageNotFound(f"no stored message has the trace id {id}")
@@ -44,7 +49,7 @@ def main(
         ],
         "",
     )
-    print(f"\n{len(steps):,} messages in {total:.3f} s")
+    print(f"\n{counted(len(steps), 'message')} in {total:.3f} s")
 
 
 def _bar(seconds: float, total: float) -> Text:

@@ -9,6 +9,8 @@ from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import print_json, print_table
 from queenmq.client.diagnosis import Verify
+from queenmq.client.queen import AsyncQueen
+from queenmq.diagnosis import Verification
 
 COUNTS = ("pushed", "skipped", "completed", "dead_lettered", "expired", "leased", "pending")
 RARE = {"skipped", "dead_lettered", "expired"}  # shown where there are any: a line has 80 columns
@@ -28,8 +30,18 @@ def main(
 
     Exit status 1 on any difference. For each group: pushed = skipped + completed + dead-lettered + expired + leased +
     pending. It also runs all consistency checks, which read everything that is stored.
+
+    ```
+    queen verify orders && echo all is well
+    ```
     """
-    found = connected(url, dsn, lambda queen: queen.call(Verify(queue)))
+
+    async def look(queen: AsyncQueen) -> Verification:
+        if queue is not None:
+            await queen.admin.describe(queue)  # of a name with a mistake in it, everything would add up
+        return await queen.call(Verify(queue))
+
+    found = connected(url, dsn, look)
     if json:
         print_json(found)
     else:

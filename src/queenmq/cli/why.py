@@ -28,6 +28,11 @@ def main(
 
     Leased until when and by whom, delayed, debounced, waiting for a retry, poison at the head, paused, subscribed
     later, empty: partitions with work come first.
+
+    ```
+    queen why orders
+    queen why orders ann --group billing
+    ```
     """
     reasons = connected(url, dsn, lambda queen: queen.call(Why(queue, group, partition, limit)))
     if json:

@@ -10,6 +10,7 @@ given back.
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Callable
 from io import BytesIO
@@ -141,7 +142,7 @@ class HttpTransport:
             ) as response:
                 body = await response.read()
         except NOT_SENT as error:
-            raise NotSent(f"no server answers at {address}: {error}") from error
+            raise NotSent(f"no server answers at {address}: {_reason(error)}") from error
         except LOST as error:
             raise Unavailable(f"the answer of {address} was lost: {str(error) or type(error).__name__}") from error
         if not 200 <= response.status < 300:
@@ -205,6 +206,12 @@ def _error(response: aiohttp.ClientResponse, body: bytes) -> QueenError:
     if kind is None:
         kind = Refused if 400 <= response.status < 500 else Unavailable if response.status > 500 else QueenError
     return kind(refusal.error, detail=body.decode(errors="replace"))
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no connection, in the words of the operating system where it has some."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno and cause.errno > 0 else str(cause)
 
 
 def _address(text: str) -> str:

@@ -42,7 +42,9 @@ begin
              where v_queue is not null and p_partition is not null
                and not exists (select from queen.partitions p where p.queue_id = v_queue and p.name = p_partition)
             union all
-            select 'no_group', null, format('no consumer of the group "%s" has asked for this queue', p_group)
+            select 'no_group', null, case when p_group = '__QUEUE_MODE__'
+                                          then 'no consumer without a group has asked for this queue'
+                                          else format('no consumer of the group "%s" has asked for this queue', p_group) end
              where v_queue is not null and v_group is null
             union all
             select 'paused', null, 'deliveries are paused in all servers (maintenance)'
