@@ -2,6 +2,8 @@
 
 import json
 import uuid
+from collections import defaultdict
+from itertools import permutations, product
 
 import pytest
 
@@ -72,6 +74,79 @@ async def test_what_was_running_at_a_position_is_late(queue, another):
     assert [(row["late"], row["messages"]) for row in found] == [(True, 1), (False, 1)]
 
 
+class Reader:
+    """Reads a queue twice while others write to it: from tick to tick, and as a group."""
+
+    def __init__(self, queue, name):
+        self.queue, self.name = queue, name
+        self.by_ticks, self.by_group = [], defaultdict(list)
+        self._tick = 0
+
+    async def read(self):
+        upto = await tick(self.queue)
+        for row in await self.queue.call("segments_between", self.name, self._tick, upto):
+            self.by_ticks += json.loads(row["payloads"])
+        self._tick = upto
+        for delivery in await self.queue.pop("g", self.name, partitions=2, auto_ack=True):
+            self.by_group[delivery.partition] += delivery.values
+
+
+class Writer:
+    """Pushes two messages in a transaction that stays open, and ends it when its turn comes again."""
+
+    def __init__(self, client, name, push, partition, end):
+        self.push, self.partition, self.end = push, partition, end
+        self.values = [f"{name}1", f"{name}2"]
+        self.committed = []
+        self.holds_lock = False
+        self._client, self._open = client, None
+
+    async def go_on(self, queue_name):
+        if self._open is None:
+            self._open = self._client.connection.transaction()
+            await self._open.start()
+            for value in self.values:
+                await getattr(self._client, self.push)(queue_name, self.partition, value)
+            self.holds_lock = self.push == "push"
+        else:
+            await getattr(self._open, self.end)()
+            self.holds_lock = False
+            self.committed = self.values if self.end == "commit" else []
+
+
+ENDS = ("commit", "rollback")
+ORDERS = sorted({"".join(order) for order in permutations("aabb")})  # each pushes, then ends
+
+
+@pytest.mark.parametrize("second", ["push", "push_in_transaction"])
+@pytest.mark.parametrize("first", ["push", "push_in_transaction"])
+async def test_whoever_commits_late_is_not_passed_by(queue, another, first, second):
+    """An engine's push or an application's, to one partition or two, whichever ends first and however."""
+    alice, bob = await another(), await another()
+    for order, end, other_end, partition in product(ORDERS, ENDS, ENDS, ("ann", "bob")):
+        if first == second == "push" and partition == "ann" and order[0] != order[1]:
+            continue  # the second one waits for the first: tests/interleavings has that
+        name = f"orders {order} {end} {other_end} {partition}"
+        writers = {
+            "a": Writer(alice, "a", first, "ann", end),
+            "b": Writer(bob, "b", second, partition, other_end),
+        }
+        await queue.push_many((name, "ann", ["before"]), (name, "bob", ["before"]))
+        reader = Reader(queue, name)
+        await reader.read()
+        for who in order:
+            await writers[who].go_on(name)
+            if not any(each.holds_lock for each in writers.values()):  # for which the sequencer would wait
+                await queue.sequence()
+            await reader.read()
+        committed = [value for each in writers.values() for value in ("before", *each.committed)]
+        delivered = reader.by_group["ann"] + reader.by_group["bob"]
+        assert sorted(reader.by_ticks) == sorted(delivered) == sorted(committed), name
+        assert delivered == await stored(queue, name), name
+        for each in writers.values():
+            assert [value for value in delivered if value in each.values] == each.committed, name
+
+
 async def test_a_limit_stops_at_a_transaction(queue):
     for _ in range(3):
         await queue.push("orders", "ann", 1, 2, 3, 4)
@@ -122,8 +197,10 @@ async def stage(queue, write_id, *segments):
     return stage_id
 
 
-async def stored(queue):
-    rows = await queue.connection.fetch('select payload::text as p from queen.messages order by partition, "offset"')
+async def stored(queue, name="orders"):
+    rows = await queue.connection.fetch(
+        'select payload::text as p from queen.messages where queue = $1 order by partition, "offset"', name
+    )
     return [json.loads(row["p"]) for row in rows]
 
 
