@@ -1,6 +1,7 @@
 """queen pipeline: what Spark does with a queue's history."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -36,8 +37,39 @@ Plaintext = Annotated[bool, typer.Option("--plaintext", help="Write what an encr
 Html = Annotated[str | None, typer.Option(help="Write a page with pictures to this file.")]
 
 LOCAL = "local[*]"
+EVERY = ("dsn", "master", "dry_run", "json")  # the options of every pipeline
 
 app = command_app()
+
+
+def job(name: str) -> Callable[[Callable[..., None]], None]:
+    """Make a command of a signature and its help: what its options say is what the pipeline is given.
+
+    The options of every pipeline come by themselves.
+    """
+
+    def register(described: Callable[..., None]) -> None:
+        def command(
+            *,
+            dsn: PipelineDsn = None,
+            master: Master = LOCAL,
+            dry_run: DryRun = False,
+            json: Json = False,
+            html: str | None = None,
+            **own: Any,
+        ) -> None:
+            _run(name, given(**own), dsn, master, dry_run=dry_run, json=json, html=html)
+
+        every = inspect.signature(command).parameters
+        parameters = {**inspect.signature(described).parameters, **{each: every[each] for each in EVERY}}
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # which Typer reads
+            [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters.values()]
+        )
+        command.__annotations__ = {each.name: each.annotation for each in parameters.values()}
+        command.__doc__ = described.__doc__
+        app.command(name)(command)
+
+    return register
 
 
 @app.callback()
@@ -85,7 +117,7 @@ def archive(
     return _run("archive", arguments, dsn, master, dry_run=dry_run, json=json)
 
 
-@app.command("history")
+@job("history")
 def history(
     queue: Queue,
     *,
@@ -97,10 +129,6 @@ def history(
     to: Annotated[str | None, typer.Option(help="Write the messages to this directory.")] = None,
     format: Annotated[Literal["parquet", "json"], typer.Option(help="How to write them.")] = "parquet",
     plaintext: Plaintext = False,
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Count or export all messages of a queue, archived and live, day by day.
 
@@ -109,12 +137,9 @@ def history(
     queen pipeline history orders --where "partition = 'ann'" --to /tmp/ann
     ```
     """
-    arguments = given(archive=archive, where=where, since=since, until=until, trace=trace, to=to)
-    always = {"queue": queue, "format": format, "plaintext": plaintext}
-    _run("history", always | arguments, dsn, master, dry_run=dry_run, json=json)
 
 
-@app.command("replay")
+@job("replay")
 def replay(
     queue: Queue,
     *,
@@ -127,34 +152,22 @@ def replay(
     rate: Annotated[float | None, typer.Option(help="At most so many messages a second.")] = None,
     label: Annotated[str, typer.Option(help="Another label is another replay: it is pushed again.")] = "1",
     plaintext: Plaintext = False,
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Push messages again, into a queue of your choice, in their partitions and their order.
 
     ```
-    queen pipeline replay orders --to orders-again --archive /archive --rate 1000
+    queen pipeline replay orders --to orders-again --archive /archive
     ```
     """
-    arguments = given(archive=archive, where=where, since=since, until=until, trace=trace, rate=rate)
-    always = {"queue": queue, "to": to, "label": label, "plaintext": plaintext}
-    _run("replay", always | arguments, dsn, master, dry_run=dry_run, json=json)
 
 
-@app.command("stats")
+@job("stats")
 def stats(
     queues: Queues = None,
     archive: Archive = None,
     since: Since = None,
     until: Until = None,
     html: Html = None,
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
-    *,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Show throughput, lag, skew, payload sizes, retries and dead letters.
 
@@ -162,22 +175,15 @@ def stats(
     queen pipeline stats orders --html stats.html
     ```
     """
-    arguments = given(queues=queues, archive=archive, since=since, until=until)
-    _run("stats", arguments, dsn, master, dry_run=dry_run, json=json, html=html)
 
 
-@app.command("traces")
+@job("traces")
 def traces(
     queues: Queues = None,
     archive: Archive = None,
     since: Since = None,
     until: Until = None,
     html: Html = None,
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
-    *,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Follow traces through the queues: their paths, the time of each step, where they stop.
 
@@ -185,20 +191,14 @@ def traces(
     queen pipeline traces orders bills
     ```
     """
-    arguments = given(queues=queues, archive=archive, since=since, until=until)
-    _run("traces", arguments, dsn, master, dry_run=dry_run, json=json, html=html)
 
 
-@app.command("aggregate")
+@job("aggregate")
 def aggregate(
     file: Annotated[str, typer.Argument(help="A TOML file that says what is aggregated.")],
     checkpoint: Annotated[str, typer.Option(help="A directory in which it remembers how far it is.")],
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
     *,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Aggregate a queue into another one, window by window.
 
@@ -206,18 +206,11 @@ def aggregate(
     queen pipeline aggregate sales.toml --checkpoint /var/lib/sales
     ```
     """
-    arguments = {"file": file, "checkpoint": checkpoint, "follow": follow}
-    _run("aggregate", arguments, dsn, master, dry_run=dry_run, json=json)
 
 
-@app.command("dlq-triage")
+@job("dlq-triage")
 def triage(
     queues: Queues = None,
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
-    *,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Sort dead letters by error and shape, and suggest which to redrive.
 
@@ -225,10 +218,9 @@ def triage(
     queen pipeline dlq-triage orders
     ```
     """
-    _run("dlq-triage", given(queues=queues), dsn, master, dry_run=dry_run, json=json)
 
 
-@app.command("schema")
+@job("schema")
 def schema(
     queue: Queue,
     archive: Archive = None,
@@ -236,11 +228,6 @@ def schema(
     since: Since = None,
     ddl: Annotated[str | None, typer.Option(help="Write the DDL to this file.")] = None,
     model: Annotated[str | None, typer.Option(help="Write a Python model to this file.")] = None,
-    dsn: PipelineDsn = None,
-    master: Master = LOCAL,
-    *,
-    dry_run: DryRun = False,
-    json: Json = False,
 ) -> None:
     """Learn the schema of a queue's payloads.
 
@@ -248,8 +235,6 @@ def schema(
     queen pipeline schema orders --ddl orders.ddl --model orders.py
     ```
     """
-    arguments = given(archive=archive, where=where, since=since, ddl=ddl, model=model)
-    _run("schema", {"queue": queue} | arguments, dsn, master, dry_run=dry_run, json=json)
 
 
 @app.command("run")
