@@ -57,6 +57,17 @@ async def until_asked(asks: Callable[[], Awaitable[Any]]) -> None:
         pass
 
 
+async def most_blocked(connection: Any, at_least: int) -> int:
+    """Wait until so many calls wait for a lock; answers how many there are at most."""
+
+    async def blocked() -> int:
+        return int(await connection.fetchval("select count(*) from pg_locks where not granted"))
+
+    while await blocked() < at_least:
+        pass
+    return max([await blocked() for _ in range(50)])
+
+
 async def parked(engine: Engine, polls: int = 1) -> None:
     """Until so many polls wait."""
     await until(lambda: engine.waiting.parked == polls)

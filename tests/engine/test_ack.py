@@ -10,7 +10,7 @@ import pytest
 from queenmq.engine.ack import _ranges, completed
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone
 from queenmq.model import Ack, Acked
-from tests.engine.shorthand import ack, lease_id, messages, pop, until, until_asked, values
+from tests.engine.shorthand import ack, lease_id, messages, most_blocked, pop, until, until_asked, values
 
 pytestmark = pytest.mark.every_postgres
 
@@ -230,15 +230,7 @@ async def test_only_so_many_acks_are_in_flight_as_the_setting_allows(open_engine
     await transaction.start()
     await connection.execute("lock table queen.partition_consumers in access exclusive mode")
     acking = [asyncio.create_task(ack(engine, each)) for each in leases]
-
-    async def waiting():
-        return await connection.fetchval("select count(*) from pg_locks where not granted")
-
-    async def all_wait():
-        return await waiting() >= calls
-
-    await until_asked(all_wait)
-    seen = max([await waiting() for _ in range(50)])
+    seen = await most_blocked(connection, calls)
     await transaction.rollback()
     assert await asyncio.gather(*acking) == [[RELEASED]] * 8
     assert seen == calls

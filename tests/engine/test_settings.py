@@ -11,7 +11,7 @@ from queenmq.config import Settings
 from queenmq.engine.database import Database
 from queenmq.engine.upkeep.services import Calls, IdlePartitions, Retention, Stats, Ticks
 from queenmq.engine.waiting import CHANNEL
-from tests.engine.shorthand import HOUR_MS, messages, parked, pop, until, until_asked
+from tests.engine.shorthand import HOUR_MS, messages, most_blocked, parked, pop, until
 
 pytestmark = pytest.mark.every_postgres
 
@@ -32,15 +32,7 @@ async def test_push_calls_max_is_how_many_pushes_are_in_flight(open_engine, conn
     await transaction.start()
     await connection.execute("lock table queen.partition_lookup in access exclusive mode")
     pushes = [asyncio.create_task(engine.push(messages("orders", n, partition=str(n)))) for n in range(8)]
-
-    async def waiting():
-        return await connection.fetchval("select count(*) from pg_locks where not granted")
-
-    async def all_wait():
-        return await waiting() >= calls
-
-    await until_asked(all_wait)
-    seen = max([await waiting() for _ in range(50)])
+    seen = await most_blocked(connection, calls)
     await transaction.rollback()
     assert [push[0].offset for push in await asyncio.gather(*pushes)] == [1] * 8
     assert seen == calls
