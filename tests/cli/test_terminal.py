@@ -142,8 +142,19 @@ def test_a_pop_waits_for_a_message_as_long_as_it_is_told(terminal, queue, queen,
     assert waiting.ends(0).endswith('Default 0  "at last"')
 
 
-def test_tail_goes_on_with_what_follows_until_ctrl_c(terminal, queue, queen):
+def looks(shop):
+    """How often somebody has asked the server for what is stored."""
+    routes = ("/api/v1/messages", "/api/v1/partitions/changed", "/api/v1/fetch")
+    lines = httpx.get(f"{shop[0].url}/metrics/prometheus").text.splitlines()
+    counts = [line for line in lines if line.startswith("queen_request_seconds_count")]
+    return sum(float(line.split()[-1]) for line in counts if any(f'route="{route}"' in line for route in routes))
+
+
+def test_tail_goes_on_with_what_follows_until_ctrl_c(terminal, queue, queen, shop):
+    before = looks(shop)
     following = terminal("tail", queue, "--follow", "--json")  # of a queue that is not there yet
+    while looks(shop) < before + 3:  # where it begins, what is newest, what follows
+        assert following.process.isalive(), following.ends(130)
     queen("push", queue, '"first"')
     following.until('"first"')
     queen("push", queue, '"second"', "--partition", "ann")

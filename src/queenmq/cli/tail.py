@@ -1,6 +1,7 @@
 """queen tail: the newest messages, and those that follow."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -8,7 +9,9 @@ import typer
 from queenmq.cli.connection import connected
 from queenmq.cli.message import print_message
 from queenmq.cli.options import Dsn, Json, Url, command_app
+from queenmq.client.administration.messages import StoredMessage
 from queenmq.client.queen import AsyncQueen
+from queenmq.errors import PartitionNotFound, QueueNotFound
 
 app = command_app()
 
@@ -36,12 +39,21 @@ def main(
     ```
     """
 
+    async def newest(queen: AsyncQueen) -> Sequence[StoredMessage]:
+        if not lines:
+            return ()
+        try:
+            return (await queen.messages.list(queue=queue, partition=partition, limit=lines)).messages
+        except (QueueNotFound, PartitionNotFound):
+            if not follow:
+                raise
+            return ()
+
     async def read(queen: AsyncQueen) -> None:
         source = queen.queue(queue) if partition is None else queen.queue(queue).partition(partition)
         following = await source.tail().settle() if follow else None
         seen = set()
-        newest = await queen.messages.list(queue=queue, partition=partition, limit=lines) if lines else None
-        for message in reversed(newest.messages if newest is not None else []):
+        for message in reversed(await newest(queen)):
             seen.add((message.partition, message.offset))  # what came between the two looks is in both
             print_message(message, json=json)
         sys.stdout.flush()
