@@ -1,10 +1,13 @@
 """queen push and queen pop."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
+
+COMMAND = [sys.executable, "-c", "import sys; from queenmq.cli import main; sys.exit(main())"]
 
 
 def payloads(outcome):
@@ -32,6 +35,17 @@ def test_lines_of_a_pipe_are_pushed(queen, queue):
     told = queen("push", queue, stdin=b"1\n\n[2]\n")
     assert told.out.startswith(f"2 pushed to {queue} in ")
     assert payloads(queen("pop", queue, "-n", "5", "--json")) == [1, [2]]
+
+
+def test_what_nobody_reads_is_given_back(queen, queue, url):
+    queen("push", queue, "1", "2")
+    reads, writes = os.pipe()
+    os.close(reads)
+    popping = subprocess.run([*COMMAND, "pop", queue, "-n", "2", *url], stdout=writes, check=False)
+    os.close(writes)
+    assert popping.returncode == 1
+    again = queen("pop", queue, "-n", "2", "--json").json_lines
+    assert [(each["payload"], each["retry_count"]) for each in again] == [(1, 0), (2, 0)]
 
 
 def test_a_field_names_the_partition(queen, queue):
@@ -72,8 +86,9 @@ def test_what_is_kept_comes_back_when_its_lease_ends(queen, queue):
 
 def test_a_pop_whose_lease_was_lost_while_it_printed_says_so(queen, queue, shop):
     queen("push", queue, json.dumps("x" * 200_000))  # more than a pipe holds: nobody reads, so it waits
-    command = [sys.executable, "-c", "import sys; from queenmq.cli import main; sys.exit(main())", "pop", queue]
-    with subprocess.Popen([*command, "--url", shop[0].url], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [*COMMAND, "pop", queue, "--url", shop[0].url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         while [each["cause"] for each in queen("why", queue, "--json").json] != ["leased"]:
             assert process.poll() is None
         queen("group", "seek", "__QUEUE_MODE__", queue, "--to", "beginning", "--yes")

@@ -46,9 +46,13 @@ def main(
     async def take(queen: AsyncQueen) -> list[AsyncMessage]:
         source = queen.queue(queue).group(group).batch(batch).wait(wait)
         messages = await (source if partition is None else source.partition(partition)).pop()
-        for message in messages:
-            print_message(message, json=json)
-        sys.stdout.flush()
+        try:
+            for message in messages:
+                print_message(message, json=json)
+            sys.stdout.flush()
+        except OSError:  # nobody reads it: others shall
+            await queen.release_many(messages)
+            raise
         if messages and not keep:
             lost = sum(not acked.success for acked in await queen.ack_many(messages))
             if lost:
