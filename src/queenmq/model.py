@@ -49,14 +49,15 @@ def milliseconds(moment: datetime) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def _id_prefix(created_at: datetime, partition_id: int) -> str:
+def id_prefix(created_at: datetime, partition_id: int) -> str:
+    """What the ids of a segment's messages have in common; the rest is the offset, as OFFSET_DIGITS digits."""
     digits = f"{_id_bits(milliseconds(created_at), partition_id):032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:-OFFSET_DIGITS]}"
 
 
 def message_text(created_at: datetime, partition_id: int, offset: int) -> str:
     """A message's id, without building it from its bits each time: messages of a segment differ in the end only."""
-    return f"{_id_prefix(created_at, partition_id)}{offset:010x}"
+    return f"{id_prefix(created_at, partition_id)}{offset:010x}"
 
 
 def read_headers(text: bytes | str | Raw | None) -> Headers:

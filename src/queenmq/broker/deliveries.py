@@ -6,20 +6,14 @@ Whoever acknowledges elsewhere, much later, or spells an id in another way is se
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from itertools import groupby
-from operator import attrgetter
 from uuid import UUID
 
 from msgspec import Struct
 
 from queenmq.broker.wire import partition_text
-from queenmq.engine import Popped
-from queenmq.model import Message
+from queenmq.engine.pop import Run
 
 MESSAGES_MAX = 200_000  # remembered
-
-_partition = attrgetter("lease.partition_id")
-_offset = attrgetter("offset")
 
 
 class Part(Struct, frozen=True):
@@ -40,24 +34,24 @@ class Deliveries:
         self._leases: OrderedDict[str, dict[str, Part]] = OrderedDict()  # lease, partition
         self._names: OrderedDict[int, tuple[str, str]] = OrderedDict()  # partition id -> queue, partition
 
-    def remember(self, popped: Popped, lease: str, names: Sequence[str]) -> None:
-        """Keep where the messages of a pop are; `names` are their transaction ids."""
-        if not lease or not popped.messages:
-            return
-        if len(popped.leases) == 1:
-            parts = [_part(popped.messages, names)]
-        else:
-            runs = (list(run) for _, run in groupby(popped.messages, _partition))
-            rest = iter(names)
-            parts = [_part(run, [next(rest) for _ in run]) for run in runs]
-        self._leases[lease] = {partition_text(part.partition_id): part for part in parts}
-        for each in popped.leases:
-            self._names[each.partition_id] = each.queue, each.partition
-        if len(self._names) > self._messages_max:
+    def remember(self, lease: str, runs: Iterable[tuple[Run, Sequence[str]]]) -> None:
+        """Keep where the messages of a pop are, known by the names that come with each run."""
+        parts: dict[str, Part] = {}
+        for run, names in runs:
+            held = run.lease
+            partition = partition_text(held.partition_id)
+            part = parts.get(partition)
+            if part is None:
+                assert held.id is not None
+                part = parts[partition] = Part(held.partition_id, held.group_id, held.id, {})
+                self._names[held.partition_id] = held.queue, held.partition
+            part.offsets.update(zip(names, run.offsets, strict=True))
+        self._leases[lease] = parts
+        while len(self._names) > self._messages_max:
             self._names.popitem(last=False)
-        self._messages += sum(len(part.offsets) for part in parts)
+        self._messages += _count(parts)
         while self._messages > self._messages_max and len(self._leases) > 1:
-            self._forgotten(self._leases.popitem(last=False)[1])
+            self._messages -= _count(self._leases.popitem(last=False)[1])
 
     def find(self, lease: str | None, partition: str) -> Part | None:
         """What was delivered of a partition under a lease."""
@@ -71,13 +65,8 @@ class Deliveries:
     def forget(self, leases: Iterable[UUID]) -> None:
         """Leases have ended."""
         for lease in leases:
-            self._forgotten(self._leases.pop(str(lease), {}))
-
-    def _forgotten(self, parts: dict[str, Part]) -> None:
-        self._messages -= sum(len(part.offsets) for part in parts.values())
+            self._messages -= _count(self._leases.pop(str(lease), {}))
 
 
-def _part(messages: Sequence[Message], names: Sequence[str]) -> Part:
-    lease = messages[0].lease
-    assert lease.id is not None
-    return Part(lease.partition_id, lease.group_id, lease.id, dict(zip(names, map(_offset, messages), strict=True)))
+def _count(parts: dict[str, Part]) -> int:
+    return sum(len(part.offsets) for part in parts.values())

@@ -1,6 +1,6 @@
 """Acknowledge: what callers say of their messages becomes ranges, and one call for all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, get_args
 from uuid import UUID, uuid4
@@ -12,7 +12,7 @@ from queenmq.config import Settings
 from queenmq.engine.batching import Batcher
 from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell
-from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease, QueenError
+from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease
 from queenmq.model import Ack, Acked, AckStatus, Message
 
 MESSAGES_MAX = 20_000  # in one call
@@ -47,26 +47,40 @@ _offset = attrgetter("offset")
 
 
 class Offsets(Struct):
-    """What one call says about one lease on one partition."""
+    """What is said about one lease on one partition."""
 
     completed: list[int]
     others: list[Ack]
 
 
-def gather(requests: Iterable[Sequence[Ack]]) -> dict[Held, Offsets]:
+Said = dict[Held, Offsets]
+
+
+def gather(acks: Sequence[Ack]) -> Said:
     """Acks by lease and partition."""
-    held: dict[Held, Offsets] = {}
-    for acks in requests:
-        if _of_one_lease(acks) and set(map(_status, acks)) == {"completed"}:  # a batch that was popped and done
-            held.setdefault(_key(acks[0]), Offsets([], [])).completed.extend(map(_offset, acks))
-            continue
-        for ack in acks:
-            offsets = held.setdefault(_key(ack), Offsets([], []))
-            if ack.status == "completed":
-                offsets.completed.append(ack.offset)
+    if _of_one_lease(acks) and set(map(_status, acks)) == {"completed"}:  # a batch that was popped and done
+        return {_key(acks[0]): Offsets(list(map(_offset, acks)), [])}
+    said: Said = {}
+    for ack in acks:
+        offsets = said.setdefault(_key(ack), Offsets([], []))
+        if ack.status == "completed":
+            offsets.completed.append(ack.offset)
+        else:
+            offsets.others.append(ack)
+    return said
+
+
+def joined(requests: Sequence[Said]) -> Said:
+    """What several requests say, as if one had said it."""
+    together: Said = {}
+    for said in requests:
+        for held, offsets in said.items():
+            known = together.get(held)
+            if known is None:
+                together[held] = offsets
             else:
-                offsets.others.append(ack)
-    return held
+                together[held] = Offsets(known.completed + offsets.completed, known.others + offsets.others)
+    return together
 
 
 def _of_one_lease(acks: Sequence[Ack]) -> bool:
@@ -74,7 +88,7 @@ def _of_one_lease(acks: Sequence[Ack]) -> bool:
     return len(set(map(id, map(_lease_id, acks)))) == 1 and len(set(map(_place, acks))) == 1
 
 
-def arguments(held: dict[Held, Offsets]) -> list[Any]:
+def arguments(held: Said) -> list[Any]:
     """The arguments of queen.ack_batch: ranges of completed offsets, the others one by one."""
     ranges: list[tuple[int, int, int]] = []
     others: list[tuple[int, Ack]] = []
@@ -104,7 +118,11 @@ def check(acks: Sequence[Ack]) -> None:
     """Refuse what makes no sense before it meets other requests."""
     if unknown := set(map(_status, acks)) - STATUSES:
         raise InvalidStatus(f'unknown status "{unknown.pop()}"; use completed, failed, retry or dlq')
-    for offset in (min(map(_offset, acks), default=0), max(map(_offset, acks), default=0)):
+    _check_offsets(list(map(_offset, acks)))
+
+
+def _check_offsets(offsets: Sequence[int]) -> None:
+    for offset in (min(offsets, default=0), max(offsets, default=0)):
         if not 0 <= offset < 1 << 40:
             raise InvalidArgument(f"{offset} is not an offset")
 
@@ -118,7 +136,7 @@ class Acker:
         self.batcher = Batcher(
             self._ack_all,
             calls_max=settings.ack_calls_max,
-            weight=len,
+            weight=_weight,
             weight_max=MESSAGES_MAX,
             shared_from=SHARED_FROM,
         )
@@ -129,7 +147,18 @@ class Acker:
         if not acks:
             return []
         check(acks)
-        return await self.batcher.submit(acks)
+        said = gather(acks)
+        verdicts = await self.batcher.submit(said)
+        if len(said) == 1:
+            [held] = said
+            return verdicts[held].of_each(list(map(_offset, acks)))
+        return [verdicts[_key(ack)].of(ack.offset) for ack in acks]
+
+    async def complete(self, held: Held, offsets: list[int]) -> list[Acked]:
+        """Messages of one lease on one partition are done; every one gets its own answer, in order."""
+        _check_offsets(offsets)
+        verdicts = await self.batcher.submit({held: Offsets(offsets, [])})
+        return verdicts[held].of_each(offsets)
 
     async def renew(self, lease_id: UUID, seconds: float | None) -> Any:
         """When the lease now expires; raises LeaseGone."""
@@ -155,14 +184,14 @@ class Acker:
             self._bell.ring(queue, row["released"])
         return bool(row["released"])
 
-    async def _ack_all(self, requests: list[Sequence[Ack]]) -> list[list[Acked] | QueenError]:
-        held = gather(requests)
-        rows = await self._call(arguments(held))
+    async def _ack_all(self, requests: list[Said]) -> "list[dict[Held, Verdict]]":
+        said = joined(requests)
+        rows = await self._call(arguments(said))
         for row in rows:
             if row["more"]:
                 self._bell.ring(row["queue_name"])
-        verdicts = {key: Verdict(row) for key, row in zip(held, rows, strict=True)}
-        return [_answers(acks, verdicts) for acks in requests]
+        verdicts = {held: Verdict(row) for held, row in zip(said, rows, strict=True)}
+        return [verdicts] * len(requests)
 
     async def _call(self, arguments: list[Any]) -> list[Any]:
         """Completed messages may be completed again; whatever else is said of one must count once."""
@@ -185,12 +214,8 @@ class Acker:
         return [expiries[n] or LeaseGone() for n in range(1, len(requests) + 1)]
 
 
-def _answers(acks: Sequence[Ack], verdicts: "dict[Held, Verdict]") -> list[Acked]:
-    if _of_one_lease(acks):
-        verdict = verdicts[_key(acks[0])]
-        if (same := verdict.of_all(min(map(_offset, acks)), max(map(_offset, acks)))) is not None:
-            return [same] * len(acks)
-    return [verdicts[_key(ack)].of(ack.offset) for ack in acks]
+def _weight(said: Said) -> int:
+    return sum(len(offsets.completed) + len(offsets.others) for offsets in said.values())
 
 
 class Verdict:
@@ -204,13 +229,14 @@ class Verdict:
         self._accepted = [(each.lower, each.upper) for each in row["accepted"]]
         self._dead = [(each.lower, each.upper) for each in row["dead"]]
 
-    def of_all(self, first: int, last: int) -> Acked | None:
-        """The answer to the acks of all offsets from the first to the last, if it is the same for all."""
+    def of_each(self, offsets: Sequence[int]) -> list[Acked]:
+        """The answers to the acks of some offsets, mostly the same for all of them."""
         if not self._held:
-            return GONE
+            return [GONE] * len(offsets)
+        first, last = min(offsets), max(offsets)
         if not self._dead and any(start <= first and last < end for start, end in self._accepted):
-            return Acked(True, self._released)
-        return None
+            return [Acked(True, self._released)] * len(offsets)
+        return list(map(self.of, offsets))
 
     def of(self, offset: int) -> Acked:
         """The answer to the ack of one offset."""

@@ -5,11 +5,12 @@ The database hands out offset ranges; segments never change, so what they hold c
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import repeat
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -25,6 +26,8 @@ from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidTimestamp
 from queenmq.model import QUEUE_MODE, Lease, Message, PopKind, PopRequest
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
@@ -45,12 +48,58 @@ class PopTimes(Struct, frozen=True, gc=False):
     payload_seconds: float  # to read their messages
 
 
-class Popped(Struct, frozen=True):
-    """What a pop brought: leases, and their messages in order."""
+class Run(Struct, frozen=True):
+    """Messages of one segment that go out under one lease."""
+
+    lease: Lease
+    segment: Segment
+    places: Sequence[int]  # of the messages in the segment's lists: a range, unless some between them are done
+    retry_counts: Sequence[int]
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The offsets of the messages."""
+        first, places = self.segment.first_offset, self.places
+        if isinstance(places, range):
+            return range(first + places.start, first + places.stop)
+        return [first + place for place in places]
+
+    def picked(self, values: Sequence[T]) -> Sequence[T]:
+        """Of what the segment has for each of its messages, that of the run's."""
+        places = self.places
+        return values[places.start : places.stop] if isinstance(places, range) else [values[place] for place in places]
+
+    def messages(self) -> Iterable[Message]:
+        """The messages, in order."""
+        held = self.segment
+        return map(
+            Message,
+            repeat(self.lease),
+            self.offsets,
+            repeat(held.created_at),
+            self.picked(held.payloads),
+            self.picked(held.transaction_ids) if held.transaction_ids is not None else repeat(None),
+            self.picked(held.trace_ids) if held.trace_ids is not None else repeat(None),
+            repeat(held.producer),
+            self.retry_counts,
+            self.picked(held.headers) if held.headers is not None else repeat(None),
+        )
+
+
+class Popped(Struct, frozen=True, dict=True):
+    """What a pop brought: leases, and their messages in order, as runs and one by one."""
 
     leases: Sequence[Lease]
-    messages: Sequence[Message]
+    runs: Sequence[Run]
     times: PopTimes | None = None  # None where no call was made
+
+    def __len__(self) -> int:
+        return sum(len(run.places) for run in self.runs)
+
+    @cached_property
+    def messages(self) -> Sequence[Message]:
+        """One struct a message; who needs thousands of them a second takes the runs."""
+        return [message for run in self.runs for message in run.messages()]
 
 
 class ReadySince:
@@ -148,7 +197,7 @@ class Popper:
             await self._release(lease_ids, {row["queue_name"] for row in rows})
             raise
         times = PopTimes(leased - started, perf_counter() - leased)
-        answers: list[tuple[list[Lease], list[Message]]] = [([], []) for _ in requests]
+        answers: list[tuple[list[Lease], list[Run]]] = [([], []) for _ in requests]
         unreadable: dict[int, EncryptionRequired] = {}
         for row in rows:
             number = row["request"] - 1
@@ -158,7 +207,7 @@ class Popper:
             if isinstance(held, EncryptionRequired):
                 unreadable[number] = _explained(held, row)
                 continue
-            leases, messages = answers[number]
+            leases, runs = answers[number]
             lease = Lease(
                 row["lease_id"],
                 request.group,
@@ -169,7 +218,7 @@ class Popper:
                 row["expires_at"],
             )
             leases.append(lease)
-            messages += _messages(lease, row, held)
+            runs += _runs(lease, row, held)
         if unreadable:  # somebody else may have the key
             queues = {row["queue_name"] for row in rows if row["request"] - 1 in unreadable}
             await self._release([lease_ids[number] for number in unreadable], queues)
@@ -254,28 +303,18 @@ def _explained(error: EncryptionRequired, row: Any) -> EncryptionRequired:
     )
 
 
-def _messages(lease: Lease, row: Any, segments: Sequence[Segment]) -> list[Message]:
-    """The messages of a claimed range, without those that are done already."""
-    start, end = row["from_offset"], row["to_offset"]
+def _runs(lease: Lease, row: Any, segments: Sequence[Segment]) -> Iterator[Run]:
+    """What a claimed range has of each segment, without what is done already."""
+    start, end, expiries = row["from_offset"], row["to_offset"], row["expiries"]
     done = {offset for each in row["done"] for offset in range(max(start, each.lower), min(end, each.upper or end))}
     retries: dict[str, int] = msgspec.json.decode(row["retries"]) if row["retries"] else {}
-    expiries = row["expiries"]
-    messages: list[Message] = []
     for segment in segments:
-        first, ids, traces, headers = segment.first_offset, segment.transaction_ids, segment.trace_ids, segment.headers
-        offsets = range(max(start, first), min(end, segment.end))
-        places = slice(offsets.start - first, offsets.stop - first)
-        found = map(
-            Message,
-            repeat(lease),
-            offsets,
-            repeat(segment.created_at),
-            segment.payloads[places],
-            ids[places] if ids else repeat(None),
-            traces[places] if traces else repeat(None),
-            repeat(segment.producer),
-            [expiries + retries.get(str(offset), 0) for offset in offsets] if retries else repeat(expiries),
-            *([headers[places]] if headers is not None else []),
-        )
-        messages += (message for message in found if message.offset not in done) if done else found
-    return messages
+        first = segment.first_offset
+        places: Sequence[int] = range(max(start, first) - first, min(end, segment.end) - first)
+        if done:
+            places = [place for place in places if first + place not in done]
+        counts = [expiries] * len(places)
+        if retries:
+            counts = [expiries + retries.get(str(first + place), 0) for place in places]
+        if places:
+            yield Run(lease, segment, places, counts)

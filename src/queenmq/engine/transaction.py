@@ -82,7 +82,7 @@ class Transactor:
         return answers[0] if answers else []
 
     async def _call(self, acks: Sequence[Ack], flush: Flush, required_leases: Sequence[UUID]) -> Any:
-        arguments = [*ack.arguments(ack.gather([acks])), list(required_leases), *self._pusher.arguments(flush)]
+        arguments = [*ack.arguments(ack.gather(acks)), list(required_leases), *self._pusher.arguments(flush)]
 
         async def call() -> Any:
             return await self._database.row(TRANSACT, *arguments, repeatable=False)

@@ -12,7 +12,8 @@ import httpx
 from msgspec import Raw
 
 from queenmq.broker import wire
-from queenmq.engine import Popped
+from queenmq.engine.pop import Popped, Run
+from queenmq.engine.segments import Segment
 from queenmq.errors import LeaseGone, Unavailable
 from queenmq.model import OFFSET_DIGITS, Ack, Acked, Lease, Message, Outgoing, PopRequest, Pushed
 from tests.faults.chaos.diary import Diary
@@ -73,15 +74,16 @@ class Remote:
         if answer.status_code == 204:
             return Popped((), ())
         leases: dict[str, Lease] = {}
-        messages = []
+        runs = []
         for each in answer.json()["messages"]:
             id, partition_id = UUID(each["leaseId"]), wire.partition_number(each["partitionId"])
             lease = Lease(id, request.group, 0, each["queue"], each["partition"], partition_id, UNKNOWN)
-            payload = Raw(json.dumps(each["data"]).encode())
-            messages.append(Message(leases.setdefault(each["partition"], lease), each["offset"], UNKNOWN, payload))
+            payloads = [Raw(json.dumps(each["data"]).encode())]
+            segment = Segment(partition_id, each["offset"], UNKNOWN, payloads, None, None, None, None, len(payloads[0]))
+            runs.append(Run(leases.setdefault(each["partition"], lease), segment, range(1), [0]))
             self._names[partition_id, each["offset"]] = each["transactionId"]
             self._groups[id] = request.group
-        return Popped(tuple(leases.values()), messages)
+        return Popped(tuple(leases.values()), runs)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         body = {"acknowledgments": [self._ack(each) for each in acks]}

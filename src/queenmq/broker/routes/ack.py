@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import count, repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, get_args
 from uuid import UUID
 
@@ -9,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from queenmq.broker import wire
+from queenmq.broker.deliveries import Part
 from queenmq.broker.http import Request, Response, answer
 from queenmq.engine.partitions import check_name
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, TooManyItems
@@ -81,6 +84,13 @@ class ReleaseResult(Struct, rename="camel"):
     error: str | None
 
 
+_common = attrgetter("lease_id", "partition_id", "status", "error", "consumer_group")
+_transaction_id = attrgetter("transaction_id")
+_success = attrgetter("success")
+_accepted = attrgetter("accepted")
+_released = attrgetter("released")
+_dead_lettered = attrgetter("dead_lettered")
+
 _ack = msgspec.json.Decoder(AckBody)
 _batch = msgspec.json.Decoder(AckBatchBody)
 _extend = msgspec.json.Decoder(ExtendBody)
@@ -125,6 +135,50 @@ async def release(broker: "Broker", request: Request) -> Response:
 
 async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
     """Find the messages that are meant, and say what became of them."""
+    if group is not None:
+        check_name(group, "group")
+    whole = _delivered_together(broker, bodies)
+    results = await _complete(broker, *whole) if whole is not None else await _one_by_one(broker, bodies, group)
+    broker.metrics.acked += sum(map(_success, results))
+    return results
+
+
+def _delivered_together(broker: "Broker", bodies: Sequence[AckBody]) -> tuple[Part, list[str], list[int]] | None:
+    """The lease's part, the names and the offsets, where all were delivered under one lease here, and are done."""
+    if len(said := set(map(_common, bodies))) != 1:
+        return None
+    [(lease_id, partition_id, status, error, group)] = said
+    part = broker.deliveries.find(lease_id, partition_id)
+    if part is None or error is not None or STATUSES.get(status or "completed") != "completed":
+        return None
+    if group is not None:
+        check_name(group, "group")
+    names = list(map(_transaction_id, bodies))
+    offsets = list(map(part.offsets.get, names))
+    return None if None in offsets else (part, names, offsets)  # type: ignore[return-value]
+
+
+async def _complete(broker: "Broker", part: Part, names: list[str], offsets: list[int]) -> list[AckResult]:
+    acked = await broker.engine.complete(part.partition_id, part.group_id, part.lease_id, offsets)
+    if any(map(_released, acked)):
+        broker.deliveries.forget([part.lease_id])
+    queue, partition = broker.deliveries.names(part.partition_id)
+    return list(
+        map(
+            AckResult,
+            count(),
+            names,
+            map(_accepted, acked),
+            [None if told.accepted else NO_LEASE for told in acked],
+            repeat(queue),
+            repeat(partition),
+            map(_released, acked),
+            map(_dead_lettered, acked),
+        )
+    )
+
+
+async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
     places = await locate(broker, bodies, group)
     acks = [place for place in places if isinstance(place, Ack)]
     acked = iter(await broker.engine.ack(acks) if acks else ())
@@ -141,7 +195,6 @@ async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | 
             result = AckResult(index, body.transaction_id, False, place, *names)
         results.append(result)
     broker.deliveries.forget(ended)
-    broker.metrics.acked += sum(result.success for result in results)
     return results
 
 
@@ -149,8 +202,6 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
     """The acks that are meant; where a message or its lease cannot be found, why."""
     found: list[Ack | str] = [NOT_FOUND] * len(bodies)
     unknown: list[tuple[int, int, str, AckStatus]] = []
-    if group is not None:
-        check_name(group, "group")
     find = broker.deliveries.find
     for index, body in enumerate(bodies):
         status = STATUSES.get(body.status) if body.status else "completed"

@@ -1,7 +1,8 @@
 """GET /pop: by partition, by queue, by namespace and task; waiting if asked to."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from operator import attrgetter
+from itertools import repeat
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -10,9 +11,9 @@ from msgspec import UNSET, Raw, Struct
 
 from queenmq.broker import wire
 from queenmq.broker.http import EMPTY, Request, Response, answer
-from queenmq.engine import Popped
+from queenmq.engine.pop import Popped, Run
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode, message_text
+from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode, id_prefix
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -75,9 +76,6 @@ class PopAnswer(Struct, rename="camel"):
     messages: list[PoppedMessage]
 
 
-_transaction_id = attrgetter("transaction_id")
-
-
 async def pop(broker: "Broker", request: Request) -> Response:
     """Lease messages; with wait=true, wait until there are some."""
     asked = _request(request, broker.settings.batch_messages_max)
@@ -86,11 +84,12 @@ async def pop(broker: "Broker", request: Request) -> Response:
     timeout_ms = request.number("timeout", WAIT_MS, 0, WAIT_MS_MAX)
     popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
     _note_times(request, popped, waited=wait)
-    broker.metrics.popped += len(popped.messages)
-    if not popped.messages and empty_status == 204:
+    broker.metrics.popped += len(popped)
+    if not popped.runs and empty_status == 204:
         return EMPTY
     found = _answer(popped, asked.group)
-    broker.deliveries.remember(popped, found.lease_id, list(map(_transaction_id, found.messages)))
+    if found.lease_id and popped.runs:
+        broker.deliveries.remember(found.lease_id, zip(popped.runs, map(_names, popped.runs), strict=True))
     response = answer(found)
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
     return response
@@ -157,31 +156,8 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
 
 
 def _answer(popped: Popped, group: str) -> PopAnswer:
-    messages = []
-    lease_id = str(popped.leases[0].id or "") if popped.leases else ""
-    for message in popped.messages:
-        lease = message.lease
-        partition_id = lease.partition_id
-        id = message_text(message.created_at, partition_id, message.offset)
-        messages.append(
-            PoppedMessage(
-                id,
-                message.given_transaction_id or id,
-                message.trace_id,
-                message.payload,
-                message.created_at,
-                lease.queue,
-                lease.partition,
-                wire.partition_text(partition_id),
-                message.offset,
-                lease_id,
-                group,
-                message.producer,
-                message.retry_count,
-                message.given_headers or UNSET,
-            )
-        )
     first = popped.leases[0] if popped.leases else None
+    lease_id = str(first.id or "") if first else ""
     return PopAnswer(
         success=True,
         queue=first.queue if first else None,
@@ -190,5 +166,39 @@ def _answer(popped: Popped, group: str) -> PopAnswer:
         lease_id=lease_id,
         consumer_group=group,
         partitions_claimed=len(popped.leases),
-        messages=messages,
+        messages=[message for run in popped.runs for message in _messages(run, lease_id, group)],
     )
+
+
+def _messages(run: Run, lease_id: str, group: str) -> Iterable[PoppedMessage]:
+    lease, held = run.lease, run.segment
+    return map(
+        PoppedMessage,
+        _ids(run),
+        _names(run),
+        run.picked(held.trace_ids) if held.trace_ids is not None else repeat(None),
+        run.picked(held.payloads),
+        repeat(held.created_at),
+        repeat(lease.queue),
+        repeat(lease.partition),
+        repeat(wire.partition_text(lease.partition_id)),
+        run.offsets,
+        repeat(lease_id),
+        repeat(group),
+        repeat(held.producer),
+        run.retry_counts,
+        (each or UNSET for each in run.picked(held.headers)) if held.headers is not None else repeat(UNSET),
+    )
+
+
+def _ids(run: Run) -> Sequence[str]:
+    prefix = id_prefix(run.segment.created_at, run.lease.partition_id)
+    return [f"{prefix}{offset:010x}" for offset in run.offsets]
+
+
+def _names(run: Run) -> Sequence[str]:
+    """Transaction ids; where there are none, message ids."""
+    if run.segment.transaction_ids is None:
+        return _ids(run)
+    given = run.picked(run.segment.transaction_ids)
+    return [name or id for name, id in zip(given, _ids(run), strict=True)] if None in given else given  # type: ignore[return-value]
