@@ -1,58 +1,94 @@
 """A keep-alive HTTP connection that costs little: the load generator shares the machine with the server."""
 
 import asyncio
+from collections.abc import Callable, Generator
 from typing import Any
+
+Answer = tuple[int, bytes]  # status and body
+Talk = Generator[bytes, Answer, None]  # yields requests, is sent their answers
+
+LENGTH = b"content-length: "  # as our server spells it
+
+
+def get(path: str, token: str | None = None) -> bytes:
+    return _head("GET", path, token) + b"\r\n"
+
+
+def post(path: str, token: str | None = None) -> Callable[[bytes], bytes]:
+    """What makes requests of bodies."""
+    head = _head("POST", path, token)
+    return lambda body: b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body)
+
+
+def _head(method: str, path: str, token: str | None) -> bytes:
+    return (
+        f"{method} {path} HTTP/1.1\r\nhost: queen\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
+    ).encode()
 
 
 class Connection(asyncio.Protocol):
-    """One request at a time; answers status and body."""
+    """One request at a time."""
 
-    def __init__(self, token: str | None = None) -> None:
-        self._head = "host: queen\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
-        self._received = bytearray()
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+    def __init__(self) -> None:
+        self._received = b""
+        self._answered: Callable[[Answer], object] | None = None
+        self._failed: Callable[[BaseException], object] | None = None
         self._transport: Any = None
 
     @classmethod
-    async def open(cls, host: str, port: int, token: str | None = None) -> "Connection":
-        _, connection = await asyncio.get_running_loop().create_connection(lambda: cls(token), host, port)
+    async def open(cls, host: str, port: int) -> "Connection":
+        _, connection = await asyncio.get_running_loop().create_connection(cls, host, port)
         return connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(exc or ConnectionError("the server closed the connection"))
+        if self._failed is not None:
+            self._failed(exc or ConnectionError("the server closed the connection"))
 
     def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, separator, _ = self._received.partition(b"\r\n\r\n")
-        if not separator:
+        if self._received:
+            data = self._received + data
+        end = data.find(b"\r\n\r\n") + 4
+        length = data.find(LENGTH, 0, end)
+        if length > 0:
+            length += len(LENGTH)
+            rest = end + int(data[length : data.index(b"\r", length)])
+        else:
+            rest = end
+        if end < 4 or len(data) < rest:
+            self._received = data
             return
-        length = 0
-        for line in bytes(head).lower().split(b"\r\n"):
-            if line.startswith(b"content-length:"):
-                length = int(line[15:])
-        end = len(head) + 4 + length
-        if len(self._received) >= end and self._answer is not None:
-            body = bytes(self._received[len(head) + 4 : end])
-            del self._received[:end]
-            answer, self._answer = self._answer, None
-            answer.set_result((int(head[9:12]), body))
+        self._received = b""
+        if self._answered is not None:
+            self._answered((int(data[9:12]), data[end:rest]))
 
-    def get(self, path: str) -> asyncio.Future[tuple[int, bytes]]:
-        return self._send(f"GET {path} HTTP/1.1\r\n{self._head}\r\n".encode())
-
-    def post(self, path: str, body: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        head = f"POST {path} HTTP/1.1\r\n{self._head}content-length: {len(body)}\r\n\r\n"
-        return self._send(head.encode() + body)
-
-    def _send(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        self._answer = asyncio.get_running_loop().create_future()
+    def ask(self, request: bytes) -> asyncio.Future[Answer]:
+        """Send one request; its answer is awaited."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answered, self._failed = answer.set_result, answer.set_exception
         self._transport.write(request)
-        return self._answer
+        return answer
+
+    def converse(self, talk: Talk) -> asyncio.Future[None]:
+        """One request after the other, without a task for it."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def go_on(answer: Answer | None) -> None:
+            try:
+                self._transport.write(talk.send(answer))  # type: ignore[arg-type]
+            except StopIteration:
+                self._answered = self._failed = None
+                over.set_result(None)
+            except Exception as error:  # noqa: BLE001 (whoever waits hears of it)
+                self._answered = self._failed = None
+                over.set_exception(error)
+
+        self._answered, self._failed = go_on, over.set_exception
+        go_on(None)
+        return over
 
     def close(self) -> None:
-        self._answer = None
+        self._answered = self._failed = None
         self._transport.close()

@@ -8,19 +8,22 @@ import resource
 import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import msgspec
 import uvloop
 
 from bench.harness import payloads, percentile
-from bench.http.connection import Connection
+from bench.http.connection import Answer, Connection, Talk, get, post
 
 API = "/api/v1"
 
+Piece = Callable[[], Generator[bytes, Answer, int]]  # some requests, and how many messages they were about
+Work = Callable[[], Piece]  # a connection's own
 
-class Popped(msgspec.Struct):
+
+class Popped(msgspec.Struct, gc=False):
     """As much of a delivered message as an ack needs."""
 
     transactionId: str  # noqa: N815
@@ -28,12 +31,11 @@ class Popped(msgspec.Struct):
     leaseId: str  # noqa: N815
 
 
-class Answer(msgspec.Struct):
+class Delivery(msgspec.Struct):
     messages: list[Popped]
 
 
-_answer = msgspec.json.Decoder(Answer)
-_results = msgspec.json.Decoder(list[dict[str, Any]])
+_answer = msgspec.json.Decoder(Delivery)
 
 
 class Load:
@@ -49,95 +51,101 @@ class Load:
         self.connections = connections
         self.seconds = seconds
         self.messages = 0
-        self.taken: list[float] = []  # milliseconds a request
+        self.last = 0.0  # when the last of them were done: a queue that was drained before the end is not waited for
+        self.taken: list[float] = []  # milliseconds a piece of work
 
     async def open(self) -> Connection:
-        return await Connection.open(self.host, self.port, self.token)
+        return await Connection.open(self.host, self.port)
 
-    async def run(self, work: Callable[[Connection], Awaitable[int]], *, until_empty: bool = False) -> dict[str, Any]:
+    def get(self, path: str) -> bytes:
+        return get(API + path, self.token)
+
+    def post(self, path: str) -> Callable[[bytes], bytes]:
+        return post(API + path, self.token)
+
+    async def run(self, work: Work, *, until_empty: bool = False) -> dict[str, Any]:
         opened = [await self.open() for _ in range(self.connections)]
         cpu = time.process_time()
-        start = time.perf_counter()
-        await asyncio.gather(*(self._loop(each, work, start, until_empty) for each in opened))
-        seconds = time.perf_counter() - start
+        start = self.last = time.perf_counter()
+        end = float("inf") if until_empty else start + self.seconds
+        await asyncio.gather(*(each.converse(self._loop(work(), end, until_empty=until_empty)) for each in opened))
+        seconds = self.last - start
         for each in opened:
             each.close()
         return {
-            "rate": self.messages / seconds,
+            "rate": self.messages / seconds if seconds else 0.0,
             "messages": self.messages,
             "p50": percentile(self.taken, 50),
             "p99": percentile(self.taken, 99),
-            "cpu": (time.process_time() - cpu) / seconds,
+            "cpu": (time.process_time() - cpu) / (time.perf_counter() - start),
         }
 
-    async def _loop(
-        self,
-        connection: Connection,
-        work: Callable[[Connection], Awaitable[int]],
-        start: float,
-        until_empty: bool,  # noqa: FBT001
-    ) -> None:
+    def _loop(self, work: Piece, end: float, *, until_empty: bool) -> Talk:
         now = time.perf_counter()
-        while until_empty or now < start + self.seconds:
-            done = await work(connection)
+        while now < end:
+            done = yield from work()
             after = time.perf_counter()
             self.taken.append((after - now) * 1000)
             now = after
-            self.messages += done
-            if until_empty and not done:
+            if done:
+                self.messages += done
+                self.last = after
+            elif until_empty:
                 return
 
 
-def push(load: Load, batch: int, partitions: int) -> Callable[[Connection], Awaitable[int]]:
+def push(load: Load, batch: int, partitions: int) -> Work:
     """Push `batch` messages, each with a transaction id of its own."""
     prefix = uuid.uuid4().hex
-    numbers = itertools.count()
-    heads = [
-        b'{"queue":"%b","partition":"p%d","payload":%b,"transactionId":"%b-'
-        % (load.queue.encode(), number % partitions, text, prefix.encode())
+    items = [
+        b'{"queue":"%b","partition":"p%d","payload":%b,"transactionId":"%b-%%d"}'
+        % (load.queue.encode(), number % partitions, text.replace(b"%", b"%%"), prefix.encode())
         for number, text in enumerate(payloads())
     ]
-    turn = itertools.cycle(range(0, len(heads), batch) if batch < len(heads) else [0])
+    bodies = [b'{"items":[%b]}' % b",".join(items[start : start + batch]) for start in range(0, len(items), batch)]
+    turn = itertools.cycle(bodies)
+    numbers = itertools.count(step=batch)
+    request = load.post("/push")
 
-    async def work(connection: Connection) -> int:
-        start = next(turn)
-        items = b",".join(b'%b%d"}' % (head, next(numbers)) for head in heads[start : start + batch])
-        status, body = await connection.post(f"{API}/push", b'{"items":[%b]}' % items)
+    def work() -> Generator[bytes, Answer, int]:
+        number = next(numbers)
+        status, body = yield request(next(turn) % (*range(number, number + batch),))
         assert status == 201, body
         return batch
 
-    return work
+    return lambda: work
 
 
-def drain(load: Load, batch: int, group: str, partitions: int = 1) -> Callable[[Connection], Awaitable[int]]:
+def drain(load: Load, batch: int, group: str, partitions: int = 1) -> Work:
     """Pop a batch and acknowledge it."""
-    path = f"{API}/pop/queue/{load.queue}?batch={batch}&consumerGroup={group}&partitions={partitions}"
+    pop = load.get(f"/pop/queue/{load.queue}?batch={batch}&consumerGroup={group}&partitions={partitions}")
+    ack = load.post("/ack/batch")
 
-    async def work(connection: Connection) -> int:
-        status, body = await connection.get(path)
+    def work() -> Generator[bytes, Answer, int]:
+        status, body = yield pop
         if status == 204:
             return 0
         assert status == 200, body
         messages = _answer.decode(body).messages
-        acks = {"acknowledgments": messages, "consumerGroup": group}
-        status, body = await connection.post(f"{API}/ack/batch", msgspec.json.encode(acks))
+        status, body = yield ack(msgspec.json.encode({"acknowledgments": messages, "consumerGroup": group}))
         assert status == 200, body
         assert body.count(b'"success":true') == len(messages), body[:500]
         return len(messages)
 
-    return work
+    return lambda: work
 
 
 async def pop(load: Load, group: str, count: int, push_first: bool) -> dict[str, Any]:  # noqa: FBT001
     """Milliseconds of pops of one message that stay leased; if asked, each after a push of one."""
     connection = await load.open()
-    path = f"{API}/pop/queue/{load.queue}?consumerGroup={group}"
+    request = load.get(f"/pop/queue/{load.queue}?consumerGroup={group}")
+    push = load.post("/push")
     taken = []
     for number in range(count):
         if push_first:
-            await push(load, 1, 1)(connection)
+            await connection.ask(push(b'{"items":[{"queue":"%b","partition":"p0","payload":1}]}' % load.queue.encode()))
         start = time.perf_counter()
-        status, body = await connection.get(path)
+        status, body = await connection.ask(request)
         taken.append((time.perf_counter() - start) * 1000)
         assert status in (200, 204), (number, body)
     return {"p50": percentile(taken, 50), "p99": percentile(taken, 99)}
@@ -146,15 +154,16 @@ async def pop(load: Load, group: str, count: int, push_first: bool) -> dict[str,
 async def wake(load: Load, count: int, per_second: float, push_port: int | None = None) -> dict[str, Any]:
     """Milliseconds from the beginning of a push, perhaps to another server, to the end of the poll that brings it."""
     polling = await load.open()
-    pushing = await Connection.open(load.host, push_port or load.port, load.token)
-    path = f"{API}/pop/queue/{load.queue}?wait=true&timeout=30000&autoAck=true&consumerGroup=wake"
+    pushing = await Connection.open(load.host, push_port or load.port)
+    request = load.get(f"/pop/queue/{load.queue}?wait=true&timeout=30000&autoAck=true&consumerGroup=wake")
+    push = load.post("/push")
     taken = []
     for number in range(count):
-        poll = polling.get(path)
+        poll = polling.ask(request)
         await asyncio.sleep(random.expovariate(per_second))
         start = time.perf_counter()
         items = b'{"items":[{"queue":"%b","payload":%d}]}' % (load.queue.encode(), number)
-        pushed = pushing.post(f"{API}/push", items)
+        pushed = pushing.ask(push(items))
         status, body = await poll
         taken.append((time.perf_counter() - start) * 1000)
         assert status == 200, body
@@ -165,14 +174,12 @@ async def wake(load: Load, count: int, per_second: float, push_port: int | None 
 async def park(load: Load, count: int) -> dict[str, Any]:
     """Park polls, tell, wait for a line, push one message, and count who was served."""
     opened = [await load.open() for _ in range(count)]
-    polls = [
-        each.get(f"{API}/pop/queue/{load.queue}?wait=true&timeout=120000&autoAck=true&consumerGroup=park")
-        for each in opened
-    ]
+    request = load.get(f"/pop/queue/{load.queue}?wait=true&timeout=120000&autoAck=true&consumerGroup=park")
+    polls = [each.ask(request) for each in opened]
     print("parked", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     pushing = await load.open()
-    await pushing.post(f"{API}/push", b'{"items":[{"queue":"%b","payload":1}]}' % load.queue.encode())
+    await pushing.ask(load.post("/push")(b'{"items":[{"queue":"%b","payload":1}]}' % load.queue.encode()))
     await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.sleep(1)
     served = sum(poll.done() for poll in polls)
@@ -181,17 +188,10 @@ async def park(load: Load, count: int) -> dict[str, Any]:
     return {"served": served}
 
 
-def fan_out(load: Load, batch: int, group: str, groups: int) -> Callable[[Connection], Awaitable[int]]:
+def fan_out(load: Load, batch: int, group: str, groups: int) -> Work:
     """Every connection works for one of the groups."""
-    works = itertools.cycle([drain(load, batch, f"{group}{number}") for number in range(groups)])
-    dealt: dict[Connection, Callable[[Connection], Awaitable[int]]] = {}
-
-    async def work(connection: Connection) -> int:
-        if connection not in dealt:
-            dealt[connection] = next(works)
-        return await dealt[connection](connection)
-
-    return work
+    works = itertools.cycle([drain(load, batch, f"{group}{number}")() for number in range(groups)])
+    return lambda: next(works)
 
 
 LOOPS = {"push": push, "drain": drain, "fan_out": fan_out}

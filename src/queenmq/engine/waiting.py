@@ -28,6 +28,8 @@ CHANNEL = "queen_wake"
 NOTIFICATION_BYTES_MAX = 7_900  # PostgreSQL allows 8,000
 RECONNECT_SECONDS = 1.0
 SEND_SECONDS_MAX = 10.0
+PAUSES = 4  # after a notification, for the time that it took
+PAUSE_SECONDS_MAX = 0.02
 FALLBACK_POLLS_MAX = 16  # woken at once by the fallback poll, which cannot tell how much there is
 EVERY_QUEUE = "*"
 
@@ -44,14 +46,16 @@ class Kind:
         self.rings = 0
         self.parked: deque[asyncio.Future[None]] = deque()
 
-    def wake(self, count: int) -> None:
-        """Wake the polls that have waited longest."""
+    def wake(self, count: int) -> int:
+        """Wake the polls that have waited longest; answers how many."""
         self.rings += 1
-        while self.parked and count > 0:
+        woken = 0
+        while self.parked and woken < count:
             future = self.parked.popleft()
             if not future.done():
                 future.set_result(None)
-                count -= 1
+                woken += 1
+        return woken
 
 
 class Waiting:
@@ -151,11 +155,13 @@ class Waiting:
             with contextlib.suppress(ValueError):
                 entry.parked.remove(future)
 
-    def ring(self, queue: str, count: int = 1) -> None:
+    def ring(self, queue: str, count: int = 1) -> int:
         """Something may be ready in a queue; wake up to `count` polls of every kind that could take it."""
-        for kind, entry in self._kinds.items():
-            if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
-                entry.wake(count)
+        return sum(
+            entry.wake(count)
+            for kind, entry in self._kinds.items()
+            if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE
+        )
 
     def leased(self, entry: Kind) -> None:
         """A poll of this kind got a lease: those still parked want to know when it ends."""
@@ -219,7 +225,11 @@ class Waiting:
 
 
 class Bell:
-    """Rings here at once and, coalesced, in all other processes on the same database."""
+    """Rings here at once and, coalesced, in all other processes on the same database.
+
+    Where somebody waits here, the others are told a little later: they would only be in the way of who is served now.
+    The pause between two notifications grows with what they take, so that a busy server is not busy with them.
+    """
 
     def __init__(self, database: Database, settings: Settings, waiting: Waiting) -> None:
         self._database = database
@@ -227,10 +237,12 @@ class Bell:
         self._waiting = waiting
         self._unsent: dict[str, int] = {}
         self._something = asyncio.Event()
+        self._woken_here = False
 
     def ring(self, queue: str, count: int = 1) -> None:
         """Something may be ready in a queue."""
-        self._waiting.ring(queue, count)
+        if self._waiting.ring(queue, count):
+            self._woken_here = True
         self._unsent[queue] = self._unsent.get(queue, 0) + count
         self._something.set()
 
@@ -256,9 +268,14 @@ class Bell:
                 self._something.clear()
                 if connection.is_closed():
                     raise DatabaseUnavailable("the connection for wake-ups was lost")
-                if self._unsent:
-                    await self._send(connection)
+                if self._woken_here:
+                    self._woken_here = False
                     await asyncio.sleep(self._interval)
+                if self._unsent:
+                    started = monotonic()
+                    await self._send(connection)
+                    longer = min(PAUSES * (monotonic() - started), PAUSE_SECONDS_MAX)
+                    await asyncio.sleep(max(self._interval, longer))
         finally:
             with contextlib.suppress(*LOST):
                 await connection.close(timeout=1)
