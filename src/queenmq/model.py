@@ -48,11 +48,21 @@ def milliseconds(moment: datetime) -> int:
     return int(moment.timestamp() * 1_000_000 + 0.5) // 1000
 
 
-@lru_cache(maxsize=10_000)
 def id_prefix(created_at: datetime, partition_id: int) -> str:
     """What the ids of a segment's messages have in common; the rest is the offset, as OFFSET_DIGITS digits."""
-    digits = f"{_id_bits(milliseconds(created_at), partition_id):032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:-OFFSET_DIGITS]}"
+    return _time_digits(created_at) + _partition_digits(partition_id)
+
+
+@lru_cache(maxsize=10_000)
+def _time_digits(created_at: datetime) -> str:
+    digits = f"{milliseconds(created_at):012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
+@lru_cache(maxsize=100_000)
+def _partition_digits(partition_id: int) -> str:
+    digits = f"{_id_bits(0, partition_id):032x}"
+    return f"-{digits[12:16]}-{digits[16:20]}-{digits[20:-OFFSET_DIGITS]}"
 
 
 def message_text(created_at: datetime, partition_id: int, offset: int) -> str:

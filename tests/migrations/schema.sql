@@ -131,7 +131,7 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
 
--- function queen.hand_out(integer, integer, bigint[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], timestamp with time zone)
+-- function queen.hand_out(integer, integer, bigint[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], boolean, timestamp with time zone)
 
 -- function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamp with time zone)
 

@@ -20,7 +20,7 @@ from queenmq.errors import (
     Refused,
     TooManyItems,
 )
-from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed, message_text
+from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed, id_prefix
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -91,7 +91,7 @@ async def push(broker: "Broker", request: Request) -> Response:
             raise refusal from None
     told = results(items, messages, pushed)
     broker.metrics.pushed += len(told) - refused
-    return answer(told, 202 if any(each is BUFFERED for each in pushed) else 201)
+    return answer(told, 202 if Buffered in map(type, pushed) else 201)
 
 
 def outgoing(items: Sequence[PushItem], producer: str | None) -> list[Outgoing]:
@@ -160,26 +160,28 @@ def results(
     """One result per item, in order."""
     found = []
     for index, (item, message, each) in enumerate(zip(items, messages, pushed, strict=True)):
-        if isinstance(each, QueenError):
-            found.append(
-                PushResult(
-                    index, "failed", None, item.transaction_id, None, item.trace_id, item.queue, each.message, each.code
-                )
-            )
+        if not isinstance(each, Pushed):
+            found.append(_not_stored(index, item, each))
             continue
-        if isinstance(each, Buffered):
-            found.append(PushResult(index, each.value, None, item.transaction_id, None, item.trace_id, item.queue))
-            continue
-        id = message_text(each.created_at, each.partition_id, each.offset)
+        partition_id = each.partition_id
+        id = f"{id_prefix(each.created_at, partition_id)}{each.offset:010x}"
         found.append(
             PushResult(
                 index,
                 "duplicate" if each.duplicate else "queued",
                 id,
                 message.transaction_id or id,
-                wire.partition_text(each.partition_id),
+                wire.partition_text(partition_id),
                 item.trace_id,
                 item.queue,
             )
         )
     return found
+
+
+def _not_stored(index: int, item: PushItem, why: QueenError | Buffered) -> PushResult:
+    if isinstance(why, Buffered):
+        return PushResult(index, why.value, None, item.transaction_id, None, item.trace_id, item.queue)
+    return PushResult(
+        index, "failed", None, item.transaction_id, None, item.trace_id, item.queue, why.message, why.code
+    )

@@ -48,9 +48,8 @@ declare
     v_counts   jsonb[];             -- per ack: the new retry counts of failed messages
     v_none     int8multirange := '{}';
 begin
-    select s into v_status from unnest(p_statuses) as s
-     where s is null or s not in ('failed', 'retry', 'dlq') limit 1;
-    if found then
+    if not (p_statuses <@ '{failed,retry,dlq}') then
+        select s into v_status from unnest(p_statuses) as s where s is null or s not in ('failed', 'retry', 'dlq') limit 1;
         raise exception 'unknown status "%"; use completed, failed, retry or dlq', v_status using errcode = 'QN424';
     end if;
 

@@ -131,7 +131,8 @@ begin
                 for v_out in
                     select h.*, p.name
                       from queen.hand_out(v_target.group_id, v_target.queue_id, v_claimed.partition_ids, v_stale,
-                                          v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks, p_now) as h
+                                          v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks,
+                                          1 = all (p_max_partitions), p_now) as h
                      cross join lateral (select p.name from queen.partitions p where p.id = h.partition_id offset 0) as p
                 loop
                     v_left[v_out.request] := v_left[v_out.request] - v_out.messages;

@@ -19,6 +19,15 @@ begin
     if p_queue is null and p_namespace is null and p_task is null then
         raise exception 'name a queue, a namespace or a task to pop from' using errcode = 'QN400';
     end if;
+    if p_queue is not null and p_partition is null then    -- a group that has reached all there is: most pops
+        select g.id, g.queue_id into group_id, queue_id
+          from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_group
+         where q.name = p_queue and g.queue_wide and g.complete;
+        if found then
+            return next;
+            return;
+        end if;
+    end if;
     if p_queue is not null then
         select case when p_partition is null then g.queue_wide
                     else exists (select from queen.partitions p
