@@ -46,16 +46,14 @@ class Kind:
         self.rings = 0
         self.parked: deque[asyncio.Future[None]] = deque()
 
-    def wake(self, count: int) -> int:
-        """Wake the polls that have waited longest; answers how many."""
+    def wake(self, count: int) -> None:
+        """Wake the polls that have waited longest."""
         self.rings += 1
-        woken = 0
-        while self.parked and woken < count:
+        while self.parked and count > 0:
             future = self.parked.popleft()
             if not future.done():
                 future.set_result(None)
-                woken += 1
-        return woken
+                count -= 1
 
 
 class Waiting:
@@ -155,13 +153,11 @@ class Waiting:
             with contextlib.suppress(ValueError):
                 entry.parked.remove(future)
 
-    def ring(self, queue: str, count: int = 1) -> int:
+    def ring(self, queue: str, count: int = 1) -> None:
         """Something may be ready in a queue; wake up to `count` polls of every kind that could take it."""
-        return sum(
-            entry.wake(count)
-            for kind, entry in self._kinds.items()
-            if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE
-        )
+        for kind, entry in self._kinds.items():
+            if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
+                entry.wake(count)
 
     def leased(self, entry: Kind) -> None:
         """A poll of this kind got a lease: those still parked want to know when it ends."""
@@ -227,7 +223,6 @@ class Waiting:
 class Bell:
     """Rings here at once and, coalesced, in all other processes on the same database.
 
-    Where somebody waits here, the others are told a little later: they would only be in the way of who is served now.
     The pause between two notifications grows with what they take, so that a busy server is not busy with them.
     """
 
@@ -237,12 +232,10 @@ class Bell:
         self._waiting = waiting
         self._unsent: dict[str, int] = {}
         self._something = asyncio.Event()
-        self._woken_here = False
 
     def ring(self, queue: str, count: int = 1) -> None:
         """Something may be ready in a queue."""
-        if self._waiting.ring(queue, count):
-            self._woken_here = True
+        self._waiting.ring(queue, count)
         self._unsent[queue] = self._unsent.get(queue, 0) + count
         self._something.set()
 
@@ -268,9 +261,6 @@ class Bell:
                 self._something.clear()
                 if connection.is_closed():
                     raise DatabaseUnavailable("the connection for wake-ups was lost")
-                if self._woken_here:
-                    self._woken_here = False
-                    await asyncio.sleep(self._interval)
                 if self._unsent:
                     started = monotonic()
                     await self._send(connection)
