@@ -93,7 +93,9 @@ class Popped(Struct, frozen=True, dict=True):
     runs: Sequence[Run]
     times: PopTimes | None = None  # None where no call was made
 
-    def __len__(self) -> int:
+    @property
+    def message_count(self) -> int:
+        """How many messages there are."""
         return sum(len(run.places) for run in self.runs)
 
     @cached_property

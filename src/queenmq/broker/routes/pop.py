@@ -84,7 +84,7 @@ async def pop(broker: "Broker", request: Request) -> Response:
     timeout_ms = request.number("timeout", WAIT_MS, 0, WAIT_MS_MAX)
     popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
     _note_times(request, popped, waited=wait)
-    broker.metrics.popped += len(popped)
+    broker.metrics.popped += popped.message_count
     if not popped.runs and empty_status == 204:
         return EMPTY
     found = _answer(popped, asked.group)
