@@ -1,13 +1,13 @@
 """Writing a DataFrame or a stream into a queue: visible all at once when Spark commits, and only once.
 
-Tasks stage their rows; the driver makes segments of them in one transaction, which also notes the batch. A batch that
+Tasks stage segments; the driver gives them their places in one transaction, which also notes the batch. A batch that
 Spark writes again, because it never heard that it had succeeded, is recognised and dropped.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -24,7 +24,7 @@ from queenmq.spark.staging import Stage
 
 ENCRYPTED = "select encryption_enabled from queen.queues where name = $1"
 COMMIT = "select queen.commit_write($1, $2, $3, $4, $5, $6)"
-DISCARD = "delete from queen.staged_segments where stage_id = any ($1) or write_id = $2"
+DISCARD = "select queen.discard_staged($1, $2)"
 WAKE = "select pg_notify('queen_wake', json_build_object($1::text, 1)::text)"
 
 
@@ -34,7 +34,7 @@ class Staged(WriterCommitMessage):
 
     task: int
     write_id: str
-    stage_id: UUID
+    stage_id: int
     segments: int
 
 
@@ -79,7 +79,7 @@ class Writing:
         """Throw away what the tasks have staged; what one stages that is still at it goes with a later commit."""
         ids = [each.stage_id for each in messages if isinstance(each, Staged)]
         with explanations(), Connection(self._options.dsn(reading=False)) as connection:
-            connection.rows(DISCARD, ids, write_id)
+            connection.value(DISCARD, ids, write_id)
 
     def _columns(self) -> tuple[str | None, ...]:
         options = self._options

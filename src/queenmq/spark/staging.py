@@ -4,9 +4,10 @@ Many megabytes at a time, as whole columns: a row is never an object here, unles
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -29,9 +30,10 @@ from queenmq.spark.connection import Connection
 
 STAGE_BYTES_MAX = 32 << 20  # in memory, of one task
 DEFAULT_PARTITION = "Default"
-COLUMNS = [
-    "stage_id", "n", "write_id", "partition_name", "message_count", "encrypted", "transaction_ids", "trace_ids",
-    "payloads",
+STAGE_COLUMNS = ["stage_id", "n", "write_id", "partition_name"]
+SEGMENT_COLUMNS = [
+    "partition_id", "first_offset", "message_count", "queue_id", "epoch", "encrypted", "created_at",
+    "transaction_ids", "trace_ids", "payloads",
 ]  # fmt: skip
 
 Numbers = npt.NDArray[Any]
@@ -43,7 +45,7 @@ class Stage:
     def __init__(
         self, connection: Connection, write_id: str, id_prefix: str, cipher: Cipher | None, payload_bytes_max: int
     ) -> None:
-        self.id = uuid4()
+        self.id: int = connection.value("select nextval('queen.stage_ids')")
         self.segments = 0
         self._connection = connection
         self._write_id = write_id
@@ -77,12 +79,16 @@ class Stage:
         cuts = _cuts(codes[order], pc.binary_length(payloads).to_numpy()[order])
         own_names = [names[code] for code in codes[order][cuts[:-1]].tolist()]
         own_columns = (self._ids(ids, order, cuts), _traces(traces, order, cuts), self._payloads(payloads, order, cuts))
-        encrypted = self._cipher is not None
-        segments = zip(own_names, np.diff(cuts).tolist(), *own_columns, strict=True)
-        self._connection.copy("staged_segments", COLUMNS, [
-            (self.id, n, self._write_id, name, count, encrypted, *own)
-            for n, (name, count, *own) in enumerate(segments, self.segments)
-        ])  # fmt: skip
+        counts = np.diff(cuts).tolist()
+        encrypted, now = self._cipher is not None, datetime.now(UTC)
+        with self._connection.transaction():
+            self._connection.copy("staged_segments", STAGE_COLUMNS, [
+                (self.id, n, self._write_id, name) for n, name in enumerate(own_names, self.segments)
+            ])  # fmt: skip
+            self._connection.copy("segments", SEGMENT_COLUMNS, [
+                (-self.id, n, count, 0, 0, encrypted, now, *own)
+                for n, (count, *own) in enumerate(zip(counts, *own_columns, strict=True), self.segments)
+            ])  # fmt: skip
         self.segments += len(own_names)
         self._row += len(payloads)
         self._waiting = []
@@ -90,7 +96,7 @@ class Stage:
 
     def discard(self) -> None:
         """Leave nothing behind."""
-        self._connection.rows("delete from queen.staged_segments where stage_id = $1", self.id)
+        self._connection.value("select queen.discard_staged(array[$1::bigint])", self.id)
 
     def _check(self, payloads: pa.Array, ids: pa.Array | None) -> None:
         """What can be said about rows without looking into payloads."""

@@ -6,6 +6,7 @@
 \ir schema/0003_readers_and_writers.sql
 \ir schema/0004_pipelines.sql
 \ir schema/0005_plain_stage.sql
+\ir schema/0006_staged_in_place.sql
 
 -- Names, ids and offsets.
 \ir functions/check_name.sql
@@ -128,6 +129,7 @@
 \ir functions/advance_group.sql
 
 -- Whole batches at once.
+\ir functions/discard_staged.sql
 \ir functions/drop_duplicates.sql
 \ir functions/append_staged.sql
 \ir functions/commit_write.sql

@@ -24,6 +24,7 @@ as $$
                lag(s.first_offset + s.message_count) over in_order as previous_ends,
                lag(s.created_at) over in_order as previous_at
           from queen.segments s
+         where s.partition_id > 0    -- what is staged has no place yet
         window in_order as (partition by s.partition_id order by s.first_offset)
     )
     select 'stale lookup', l.queue, l.partition,

@@ -7,13 +7,13 @@
 -- that Spark's batch writes were given a day ago, which nobody can repeat.
 --
 -- Locks:   the writer's row; then as queen.ensure_partitions and queen.append_staged.
--- Raises:  QN406 something staged is gone (PostgreSQL has crashed meanwhile), and what queen.append_staged raises.
+-- Raises:  QN406 something staged is gone (it is older than a day), and what queen.append_staged raises.
 -- Returns: how many messages were stored; null when the batch was there already.
 create function queen.commit_write(
     p_write_id   text,
     p_epoch      bigint,
     p_queue      text,
-    p_stage_ids  uuid[],
+    p_stage_ids  bigint[],
     p_segments   bigint,
     p_own_ids    boolean     default false,
     p_now        timestamptz default clock_timestamp()
@@ -30,7 +30,7 @@ begin
     insert into queen.writes (id, epoch, written_at, messages) values (p_write_id, -1, p_now, 0) on conflict do nothing;
     select epoch into v_last from queen.writes where id = p_write_id for update;
     if v_last >= p_epoch then
-        delete from queen.staged_segments where write_id = p_write_id;
+        perform queen.discard_staged(p_stage_ids, p_write_id);
         return null;
     end if;
     if (select count(*) from queen.staged_segments where stage_id = any (p_stage_ids)) <> p_segments then
@@ -48,8 +48,7 @@ begin
         v_messages := queen.append_staged(p_stage_ids, v_names, v_ids);
     end if;
 
-    delete from queen.staged_segments
-     where stage_id = any (p_stage_ids) or write_id = p_write_id or staged_at < p_now - interval '1 day';
+    perform queen.discard_staged(p_stage_ids, p_write_id, p_now - interval '1 day');
     delete from queen.writes
      where id in (select id from queen.writes
                    where id ~ '^save:[0-9a-f-]{36}$' and written_at < p_now - interval '1 day' for update skip locked);
