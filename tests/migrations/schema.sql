@@ -10,7 +10,7 @@ CREATE SCHEMA queen;
 
 -- function queen.advance_group(text, text, smallint, pg_snapshot, boolean, timestamp with time zone)
 
--- function queen.append_staged(uuid[], text[], bigint[])
+-- function queen.append_staged(bigint[], text[], bigint[])
 
 -- function queen.attach_groups(integer)
 
@@ -38,7 +38,7 @@ CREATE SCHEMA queen;
 
 -- function queen.collect_stats(timestamp with time zone)
 
--- function queen.commit_write(text, bigint, text, uuid[], bigint, boolean, timestamp with time zone)
+-- function queen.commit_write(text, bigint, text, bigint[], bigint, boolean, timestamp with time zone)
 
 CREATE TABLE queen.queues (
     id integer NOT NULL,
@@ -92,7 +92,9 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.describe_messages(bigint[], bigint[])
 
--- function queen.drop_duplicates(uuid[], text[], bigint[], timestamp with time zone)
+-- function queen.discard_staged(bigint[], text, timestamp with time zone)
+
+-- function queen.drop_duplicates(bigint[], text[], bigint[], timestamp with time zone)
 
 -- function queen.ensure_partitions(text[], text[])
 
@@ -716,22 +718,22 @@ WITH (fillfactor='50');
 
 COMMENT ON TABLE queen.spool_positions IS 'How many messages of a server''s spool file are stored.';
 
-CREATE UNLOGGED TABLE queen.staged_segments (
-    stage_id uuid NOT NULL,
+CREATE SEQUENCE queen.stage_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE queen.staged_segments (
+    stage_id bigint NOT NULL,
     n integer NOT NULL,
     write_id text NOT NULL,
     partition_name text NOT NULL,
-    message_count integer NOT NULL,
-    encrypted boolean NOT NULL,
-    staged_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    transaction_ids text NOT NULL,
-    trace_ids text,
-    payloads bytea NOT NULL
+    staged_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
 );
-ALTER TABLE ONLY queen.staged_segments ALTER COLUMN transaction_ids SET STORAGE EXTERNAL;
-ALTER TABLE ONLY queen.staged_segments ALTER COLUMN payloads SET STORAGE EXTERNAL;
 
-COMMENT ON TABLE queen.staged_segments IS 'Messages of a batch that is being written: invisible until queen.commit_write makes segments of them.';
+COMMENT ON TABLE queen.staged_segments IS 'Segments of a batch that is being written: in queen.segments they have the partition -stage_id and the offset n, where nobody reads, until queen.commit_write gives them their places.';
 
 CREATE TABLE queen.stats (
     minute timestamp with time zone NOT NULL,

@@ -49,6 +49,15 @@ async def stored(connection, queue="totals"):
     return [(row["partition"], row["offset"], json.loads(row["payload"])) for row in rows]
 
 
+async def staged_segments(connection):
+    """How many there are: what is known of them, and they themselves."""
+    known, real = await connection.fetchrow(
+        "select (select count(*) from queen.staged_segments), (select count(*) from queen.segments where queue_id = 0)"
+    )
+    assert known == real
+    return known
+
+
 def row(value, customer="ann", **more):
     return {"customer": customer, "payload": json.dumps(value), **more}
 
@@ -60,7 +69,7 @@ async def test_rows_appear_all_at_once_in_the_order_of_their_tasks(sink, connect
     assert await stored(connection) == []
     await write.commit(second, None, first)
     assert await stored(connection) == [("ann", 0, 1), ("ann", 1, 2), ("ann", 2, 3), ("bob", 0, 4)]
-    assert await connection.fetchval("select count(*) from queen.staged_segments") == 0
+    assert await staged_segments(connection) == 0
     ids = await connection.fetch("select transaction_id from queen.messages where partition = 'bob'")
     assert [each["transaction_id"] for each in ids] == ["spark:w:0:1:1"]
     assert await connection.fetch("select * from queen.check_consistency()") == []
@@ -73,7 +82,7 @@ async def test_an_epoch_that_is_written_again_is_there_already(sink, connection)
     await write.commit(await write.stage(row("older"), epoch=4), epoch=4)
     await write.commit(await write.stage(row("next"), epoch=6), epoch=6)
     assert [value for _, _, value in await stored(connection)] == [0, "next"]
-    assert await connection.fetchval("select count(*) from queen.staged_segments") == 0
+    assert await staged_segments(connection) == 0
 
 
 async def test_a_failed_attempt_leaves_nothing(sink, connection):
@@ -82,9 +91,9 @@ async def test_a_failed_attempt_leaves_nothing(sink, connection):
     won = await write.stage(row("won"), task=0)
     await write.commit(won)
     assert [value for _, _, value in await stored(connection)] == ["won"]
-    assert await connection.fetchval("select count(*) from queen.staged_segments") == 0
+    assert await staged_segments(connection) == 0
     await write.abort(await write.stage(row("aborted")), None)
-    assert await connection.fetchval("select count(*) from queen.staged_segments") == 0
+    assert await staged_segments(connection) == 0
     assert lost.stage_id != won.stage_id
 
 
@@ -96,6 +105,7 @@ async def test_what_was_staged_long_ago_is_cleared_away(sink, connection):
     await write.commit(await write.stage(row(1)))
     left = await connection.fetch("select write_id from queen.staged_segments")
     assert [each["write_id"] for each in left] == ["alive"]
+    assert await staged_segments(connection) == 1
 
 
 async def test_names_that_nobody_can_repeat_are_forgotten_after_a_day(sink, connection):
@@ -192,7 +202,7 @@ async def test_many_rows_become_segments_of_bounded_size(sink, connection):
 async def test_a_bad_row_stops_the_write_and_leaves_nothing(sink, connection, bad, options, message):
     with pytest.raises(QueenError, match=message):
         await sink(**options).stage(row(1, id="a"), {**row(2, id="b"), **bad})
-    assert await connection.fetchval("select count(*) from queen.staged_segments") == 0
+    assert await staged_segments(connection) == 0
 
 
 @pytest.mark.parametrize(
@@ -227,7 +237,7 @@ async def test_a_task_that_fails_fails_the_write_with_its_reason(spark, database
     with pytest.raises(PySparkException, match="has no payload"):
         frame.write.format("queen").options(url=database, queue="totals").mode("append").save()
     assert await stored(connection) == []
-    assert await connection.fetchval("select count(*) from queen.staged_segments") == 0
+    assert await staged_segments(connection) == 0
 
 
 async def test_from_queue_to_queue_with_spark(spark, database, connection, push, tmp_path):

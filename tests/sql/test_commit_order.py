@@ -1,7 +1,6 @@
 """Reading a whole queue in commit order, and writing whole batches: the functions behind Spark."""
 
 import json
-import uuid
 from collections import defaultdict
 from itertools import permutations, product
 
@@ -187,12 +186,16 @@ async def test_a_group_moves_with_a_position(queue):
 
 
 async def stage(queue, write_id, *segments):
-    stage_id = uuid.uuid4()
+    stage_id = await queue.connection.fetchval("select nextval('queen.stage_ids')")
     for n, (partition, ids) in enumerate(segments):
         await queue.connection.execute(
-            "insert into queen.staged_segments (stage_id, n, write_id, partition_name, message_count, encrypted, "
-            "transaction_ids, payloads) values ($1, $2, $3, $4, $5, false, $6, $7)",
-            stage_id, n, write_id, partition, len(ids), json.dumps(ids), json.dumps(ids).encode(),
+            "insert into queen.staged_segments (stage_id, n, write_id, partition_name) values ($1, $2, $3, $4)",
+            stage_id, n, write_id, partition,
+        )  # fmt: skip
+        await queue.connection.execute(
+            "insert into queen.segments (partition_id, first_offset, message_count, queue_id, epoch, created_at, "
+            "transaction_ids, payloads) values (-$1::bigint, $2, $3, 0, 0, $4, $5, $6)",
+            stage_id, n, len(ids), queue.clock.now, json.dumps(ids), json.dumps(ids).encode(),
         )  # fmt: skip
     return stage_id
 
@@ -211,7 +214,7 @@ async def test_a_staged_batch_is_stored_once(queue):
         assert row[0] == expected
     assert await stored(queue) == ["a", "b", "a", "b", "c", "c"]
     with pytest.raises(MessageNotFound):
-        await queue.call("commit_write", "w", 2, "orders", [uuid.uuid4()], 1)
+        await queue.call("commit_write", "w", 2, "orders", [staged + 1], 1)
 
 
 async def test_with_the_users_ids_duplicates_are_left_out(queue):
@@ -220,3 +223,15 @@ async def test_with_the_users_ids_duplicates_are_left_out(queue):
     [row] = await queue.call("commit_write", "w", 0, "orders", [staged], 4, p_own_ids=True)
     assert row[0] == 3
     assert await stored(queue) == ["before", "b", "c", "a"]
+    assert await queue.connection.fetchval("select count(*) from queen.segments where queue_id = 0") == 0
+
+
+async def test_what_is_staged_is_nowhere_to_be_seen(queue):
+    await queue.push("orders", "ann", "before")
+    first = await position(queue, await tick(queue))
+    staged = await stage(queue, "w", ("ann", ["a"]))
+    assert await stored(queue) == ["before"]
+    assert await queue.connection.fetch("select * from queen.check_consistency()") == []
+    assert await slices(queue, first, await position(queue, await tick(queue)), 1) == []
+    await queue.call("discard_staged", [staged])
+    assert await queue.connection.fetchval("select count(*) from queen.segments") == 1

@@ -38,6 +38,9 @@ SEGMENT_COLUMNS = [
 
 Numbers = npt.NDArray[Any]
 
+_OPENINGS = pa.array([b"", b"["], pa.binary())  # before a value: the first of a segment has one
+_ENDINGS = pa.array([b",", b"]"], pa.binary())
+
 
 class Stage:
     """What one attempt of one task writes; `segments` counts what is staged so far."""
@@ -113,7 +116,7 @@ class Stage:
                 row = self._row + int(wrong[0])
                 raise InvalidArgument(f"the transaction id in row {row} of this task has not 1 to 255 characters")
 
-    def _payloads(self, payloads: pa.Array, order: Numbers, cuts: Numbers) -> list[bytes]:
+    def _payloads(self, payloads: pa.Array, order: Numbers, cuts: Numbers) -> list[memoryview]:
         """The JSON array of each segment, known to hold what was given and no more."""
         sorted_payloads = payloads.take(pa.array(order))
         arrays = _joined(sorted_payloads, cuts)
@@ -142,7 +145,7 @@ class Stage:
         opened = msgspec.json.encode(f"{self._id_prefix}:")[:-1]
         rows = pa.array(order + self._row).cast(pa.string()).cast(pa.binary())
         quoted = pc.binary_join_element_wise(_bytes(opened), rows, _bytes(b'"'), _bytes(b""))
-        return [text.decode() for text in _joined(quoted, cuts)]
+        return [str(text, "ascii") for text in _joined(quoted, cuts)]
 
 
 def _cast(column: pa.Array | None, kind: pa.DataType) -> pa.Array | None:
@@ -153,13 +156,19 @@ def _bytes(value: bytes) -> pa.Scalar:
     return pa.scalar(value, pa.binary())
 
 
-def _joined(values: pa.Array, cuts: Numbers) -> list[bytes]:
-    """JSON arrays of JSON texts, a segment's each."""
-    lists = pa.ListArray.from_arrays(pa.array(cuts, pa.int32()), values)
-    return [b"[%b]" % text for text in pc.binary_join(lists, _bytes(b",")).to_pylist()]
+def _joined(values: pa.Array, cuts: Numbers) -> list[memoryview]:
+    """JSON arrays of JSON texts, a segment's each: views of one buffer."""
+    firsts, lasts = np.zeros(len(values), np.int8), np.zeros(len(values), np.int8)
+    firsts[cuts[:-1]] = lasts[cuts[1:] - 1] = 1
+    pieces = _OPENINGS.take(pa.array(firsts)), values, _ENDINGS.take(pa.array(lasts)), _bytes(b"")
+    joined = pc.binary_join_element_wise(*pieces)
+    _, places, texts = joined.buffers()
+    ends = np.frombuffer(places, np.int32)[cuts].tolist()
+    view = memoryview(texts)
+    return [view[start:end] for start, end in pairwise(ends)]
 
 
-def _hold(arrays: Sequence[bytes], payloads: pa.Array) -> bool:
+def _hold(arrays: Sequence[memoryview], payloads: pa.Array) -> bool:
     """Whether JSON arrays have these elements: as many, of the same lengths, one after the other."""
     try:
         pieces = list(chain.from_iterable(map(cut, arrays)))
