@@ -34,7 +34,7 @@ OVERHEAD_BYTES = 200  # of a segment
 MESSAGE_OVERHEAD_BYTES = 100  # of a message in it
 
 
-def cut(payloads: bytes | str) -> list[Raw]:
+def cut(payloads: bytes | memoryview | str) -> list[Raw]:
     """The elements of a JSON array, unread."""
     return _payloads.decode(payloads)
 

@@ -43,17 +43,17 @@ class Assembler:
         self._wants_errors = ERROR_COLUMN in self._schema.names
         self._payloads = Payloads(schema, self._schema, failfast=failfast)
 
-    def batch(self, rows: Sequence[Any]) -> pa.RecordBatch:
-        """One record batch with the messages of some segments, by partition and offset."""
-        messages = Messages(rows, self._queues)
+    def batch(self, rows: Sequence[Any], *, ordered: bool = False) -> pa.RecordBatch:
+        """One record batch with the messages of some segments: as they are ordered, or by partition and offset."""
+        messages = Messages(rows, self._queues, ordered=ordered)
         arrays: dict[str, pa.Array] = {}
         if "payload" in self._schema.names or self._wants_errors:
             arrays["payload"], arrays[ERROR_COLUMN] = self._payloads.array(messages.payloads(self._cipher))
         for field in self._schema:
             if field.name not in arrays:
                 arrays[field.name] = messages.column(field.name)
-        ordered = [_fitted(arrays[field.name], field.type) for field in self._schema]
-        batch = pa.RecordBatch.from_arrays(ordered, schema=self._schema)
+        fitted = [_fitted(arrays[field.name], field.type) for field in self._schema]
+        batch = pa.RecordBatch.from_arrays(fitted, schema=self._schema)
         kept = messages.kept()
         return batch if kept is None else batch.filter(pa.array(kept))
 
@@ -61,10 +61,11 @@ class Assembler:
 class Messages:
     """The messages of some segments as columns."""
 
-    def __init__(self, rows: Sequence[Any], queues: dict[int, str]) -> None:
+    def __init__(self, rows: Sequence[Any], queues: dict[int, str], *, ordered: bool) -> None:
         self._queues = queues
         self._columns: dict[str, Sequence[Any]] = dict(zip(rows[0].keys(), zip(*rows, strict=True), strict=True))
-        self._sort()
+        if not ordered:
+            self._sort()
         self._counts: Numbers = self._numbers("message_count")
         self._index: Numbers = np.repeat(np.arange(len(rows)), self._counts)
         starts = np.cumsum(self._counts) - self._counts

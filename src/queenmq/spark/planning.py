@@ -65,6 +65,7 @@ class Wanted:
     low: int = 0  # offsets in every partition
     high: int = OFFSET_MAX
     written: str | None = None  # a replica is read when it has replayed so much
+    share: tuple[int, int] | None = None  # divisor and remainder: only partitions whose ids leave it
 
     @property
     def whole(self) -> bool:

@@ -77,16 +77,17 @@ class Reading:
         cipher = Cipher(settings.key_ring())
         with explanations(), Connection(self._options.dsn(reading=True), settings, PLANS) as connection:
             if isinstance(task, DeadLettersTask):
-                assembler = self._assembler(task.wanted, cipher)
+                assembler = self.assembler(task.wanted, cipher)
                 arguments = (list(task.wanted.queues), task.wanted.partition_ids, task.wanted.since, task.wanted.until)
                 for rows in connection.stream(DEAD_LETTERS, *arguments, rows=FETCH_ROWS_MAX):
                     yield assembler.batch(rows)
             elif isinstance(task, SegmentsTask):
                 if task.wanted.written is not None:
                     wait_until_replayed(connection, task.wanted.written)
-                yield from self._segments(connection, task, self._assembler(task.wanted, cipher))
+                yield from self._segments(connection, task, self.assembler(task.wanted, cipher))
 
-    def _assembler(self, wanted: Wanted, cipher: Cipher) -> Assembler:
+    def assembler(self, wanted: Wanted, cipher: Cipher) -> Assembler:
+        """What makes record batches of the segments of a read."""
         return Assembler(self._schema, wanted.queues, cipher, failfast=self._options.mode == "failfast")
 
     def _segments(self, connection: Connection, task: SegmentsTask, assembler: Assembler) -> Iterator[pa.RecordBatch]:
@@ -104,6 +105,11 @@ class Reading:
             raise DataLost(f"{task.segments - found} segments of {queues} were deleted while they were being read")
 
 
+def needed(columns: Sequence[str]) -> dict[str, None]:
+    """What has to be selected for some columns."""
+    return dict.fromkeys((*PLACE, *(need for column in columns for need in NEEDS[column])))
+
+
 def statement(columns: Sequence[str], wanted: Wanted, part: Slice) -> tuple[str, list[Any]]:
     """The query of one slice, and its arguments: no more columns than are asked for."""
     arguments: list[Any] = []
@@ -112,7 +118,7 @@ def statement(columns: Sequence[str], wanted: Wanted, part: Slice) -> tuple[str,
         arguments.append(value)
         return f"${len(arguments)}"
 
-    selected = dict.fromkeys((*PLACE, *(need for column in columns for need in NEEDS[column])))
+    selected = needed(columns)
     tables = ["queen.segments s"]
     conditions = [f"s.queue_id = {given(part.queue_id)}", f"s.epoch = {given(part.epoch)}::smallint"]
     conditions += _bounded(">", ">=", given, part.first)
@@ -126,6 +132,9 @@ def statement(columns: Sequence[str], wanted: Wanted, part: Slice) -> tuple[str,
         conditions.append(f"pg_visible_in_snapshot(s.xid, {end}::pg_snapshot)")
     if wanted.partition_ids is not None:
         conditions.append(f"s.partition_id = any ({given(list(wanted.partition_ids))}::bigint[])")
+    if wanted.share is not None:
+        divisor, remainder = map(given, wanted.share)
+        conditions.append(f"s.partition_id % {divisor}::bigint = {remainder}::bigint")
     if wanted.since is not None:
         conditions.append(f"s.created_at >= {given(wanted.since)}")
     if wanted.until is not None:

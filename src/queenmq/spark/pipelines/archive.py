@@ -6,21 +6,26 @@ after that: whenever a run is interrupted, the next one writes the same step aga
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from math import ceil
 
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from queenmq.errors import Busy, InvalidArgument
-from queenmq.spark.columns import COLUMNS
+from queenmq.spark.columns import COLUMNS, table
+from queenmq.spark.options import Options
+from queenmq.spark.pipelines.files import Files
 from queenmq.spark.pipelines.job import Job
 from queenmq.spark.pipelines.manifest import ArchiveUnusable, File, Manifest, Range, Step
-from queenmq.spark.pipelines.parquet import write_files
 from queenmq.spark.pipelines.report import Report, Table
 from queenmq.spark.pipelines.store import Store
+from queenmq.spark.planning import Wanted, plan, position_at
+from queenmq.spark.reading import Reading
 
 ARCHIVE_LOCK = 0x517EE8  # held with a queue's id while it is being archived
 STORED = [name for name in COLUMNS if name != "queue"]  # the queue is in the path
+STORED_TABLE = table("json", STORED)
+WRITTEN = "path string, rows bigint, bytes bigint"
 DAY = "cast(date_from_unix_date(cast(unix_micros(created_at) div 86400000000 as int)) as string)"
 
 TOLD = "select location, tick from queen.archives where queue_id = $1"
@@ -164,22 +169,33 @@ class QueueArchive:
         self._job.connection.rows(TELL, self._id, self._store.location, self.tick)
 
     def _files(self, step: Range, count: int) -> list[File]:
-        ends = {"startingOffsets": f'{{"tick": {step.from_tick}}}', "endingOffsets": f'{{"tick": {step.to_tick}}}'}
-        rows = self._job.read(self._queue, columns=",".join(STORED), **ends)
-        if self._schema is not None:
+        spark = self._job.spark
+        files = self._planned(step, count)
+        if files is None:
+            return []
+        numbers = spark.range(0, count, 1, count)
+        if self._schema is None:
+            written = numbers.mapInArrow(files.write, WRITTEN)
+        else:
+            rows = numbers.mapInArrow(files.read, f"{STORED_TABLE}, day string, file bigint")
             rows = rows.withColumn("data", sf.from_json("payload", self._schema))
-        rows = rows.withColumn("day", sf.expr(DAY)).withColumn("file", sf.expr(f"cast(partition_id % {count} as int)"))
-        # As text on their way: Spark looks at all rows of a batch again for each that has no map (docs/decisions.md).
-        rows = rows.withColumn("headers", sf.to_json("headers"))
-        written = (
-            rows.repartition(count, "day", "file")
-            .sortWithinPartitions("day", "file", "partition", "partition_id", "offset")
-            .mapInArrow(
-                partial(write_files, location=self._store.location, queue=self._queue, step=step.name),
-                "path string, rows bigint, bytes bigint",
-            )
-        )
+            # As text: Spark looks at all rows of a batch again for each that has no map (docs/decisions.md).
+            rows = rows.withColumn("headers", sf.to_json("headers"))
+            written = rows.mapInArrow(files.write_rows, WRITTEN)
         return sorted((File(row.path, row.rows, row.bytes) for row in written.collect()), key=lambda file: file.path)
+
+    def _planned(self, step: Range, count: int) -> Files | None:
+        """What the tasks of a step have to do; None for nothing."""
+        connection, options = self._job.connection, Options(queue=self._queue, url=self._job.dsn, min_partitions=1)
+        with connection.transaction():
+            start, end = position_at(connection, step.from_tick), position_at(connection, step.to_tick)
+            tasks = plan(connection, Wanted({self._id: self._queue}, start, end), options)
+        if not tasks:
+            return None
+        [task] = tasks
+        columns = StructType.fromDDL(STORED_TABLE)
+        assert isinstance(columns, StructType)
+        return Files(options, Reading(options, columns), STORED, task, count, self._store.location, step.name)
 
     def _last_tick(self) -> int:
         """Where the archive ends; refused when it cannot be this queue's."""

@@ -1,9 +1,9 @@
 """From sorted messages to Parquet files whose bytes depend on nothing but the messages.
 
-Runs in Spark's tasks: rows come sorted by day and number of file, a file begins where these change.
+Runs in Spark's tasks: rows come sorted by day, a file begins where the day or the number of the file changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import pairwise
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from queenmq.spark.pipelines.store import Store
 GROUP_ROWS = 65_536  # always so many, however the rows arrive
 KEYS = ["day", "file"]
 HEADERS = pa.map_(pa.string(), pa.string())
+Key = tuple[str, int]  # day, number of the file
 WRITTEN = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 
 _object = msgspec.json.Decoder(dict[str, str])
@@ -63,41 +64,46 @@ class Writer:
         self._waiting = [] if table is None else table.to_batches()
 
 
-def write_files(batches: Iterator[pa.RecordBatch], location: str, queue: str, step: str) -> Iterator[pa.RecordBatch]:
+def write_files(runs: Iterable[tuple[Key, pa.RecordBatch]], location: str, queue: str, step: str) -> pa.RecordBatch:
     """Write sorted rows, a file for each day and number; answers what was written."""
     store = Store(location)
     files: list[File] = []
     writer: Writer | None = None
-    current: tuple[str, int] | None = None
+    current: Key | None = None
     try:
-        for batch in batches:
-            for key, rows in _runs(batch):
-                if key != current:
-                    files += [writer.close()] if writer else []
-                    writer, current = None, key
-                    path = f"queue={quote(queue, safe='')}/day={key[0]}/{step}-{key[1]:04}.parquet"
-                    writer = Writer(store, path, rows.schema)
-                assert writer is not None
-                writer.add(rows)
+        for key, rows in runs:
+            if key != current:
+                files += [writer.close()] if writer else []
+                writer, current = None, key
+                path = f"queue={quote(queue, safe='')}/day={key[0]}/{step}-{key[1]:04}.parquet"
+                writer = Writer(store, path, rows.schema)
+            assert writer is not None
+            writer.add(rows)
         files += [writer.close()] if writer else []
     except BaseException as error:
         if writer is not None:
             writer.abandon(error)
         raise
-    if files:
-        columns = [[file.path for file in files], [file.rows for file in files], [file.bytes for file in files]]
-        yield pa.RecordBatch.from_arrays([pa.array(column) for column in columns], schema=WRITTEN)
+    columns = [[file.path for file in files], [file.rows for file in files], [file.bytes for file in files]]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, kind) for column, kind in zip(columns, WRITTEN.types, strict=True)], schema=WRITTEN
+    )
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+def keyed(run: Key, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a file with columns that say which one, for their way through Spark."""
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, *(pa.repeat(value, rows.num_rows) for value in run)], names=[*rows.schema.names, *KEYS]
+    )
+
+
+def runs(batch: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
     """The rows of a batch, cut where their file changes, without the columns that say so."""
     days, files = (batch.column(name) for name in KEYS)
     changes = np.diff(days.dictionary_encode().indices.to_numpy()) | np.diff(files.to_numpy())
     cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.num_rows]
-    rows = pa.RecordBatch.from_arrays(
-        [_stored(name, batch.column(name)) for name in batch.schema.names if name not in KEYS],
-        names=[name for name in batch.schema.names if name not in KEYS],
-    )
+    names = [name for name in batch.schema.names if name not in KEYS]
+    rows = pa.RecordBatch.from_arrays([_stored(name, batch.column(name)) for name in names], names=names)
     for start, end in pairwise(cuts):
         if end > start:
             yield (days[start].as_py(), files[start].as_py()), rows.slice(start, end - start)
