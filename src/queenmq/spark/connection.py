@@ -125,7 +125,8 @@ class Connection:
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return self._runner.run(work)
+            # Not Runner.run: it sets a handler for Ctrl-C each time, whose text has all rows of the last answer in it.
+            return self._runner.get_loop().run_until_complete(work)
         except asyncpg.exceptions.ClientConfigurationError as error:
             raise explained(ConfigurationError(f"{masked(self._dsn)} is no address of PostgreSQL: {error}")) from None
         except LOST as error:

@@ -16,6 +16,7 @@ from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.options import Options
 from queenmq.spark.planning import DeadLettersTask, SegmentsTask, Slice, Wanted
 from queenmq.spark.replicas import wait_until_replayed
+from queenmq.spark.workers import settle
 
 FETCH_BYTES = 4 << 20  # about so much at a time: Spark wants large batches, and processors small ones
 FETCH_ROWS_MAX = 4_000  # at most so many segments
@@ -73,6 +74,7 @@ class Reading:
 
     def read(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a task."""
+        settle()
         settings = Settings.load()
         cipher = Cipher(settings.key_ring())
         with explanations(), Connection(self._options.dsn(reading=True), settings, PLANS) as connection:

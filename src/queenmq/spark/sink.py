@@ -21,6 +21,7 @@ from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidPayload
 from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.options import Options, nearest
 from queenmq.spark.staging import Stage
+from queenmq.spark.workers import settle
 
 ENCRYPTED = "select encryption_enabled from queen.queues where name = $1"
 COMMIT = "select queen.commit_write($1, $2, $3, $4, $5, $6)"
@@ -48,6 +49,7 @@ class Writing:
 
     def stage(self, rows: Iterator[pa.RecordBatch], write_id: str, epoch: int, task: int) -> Staged:
         """Stage the rows of a task; a task that fails leaves nothing."""
+        settle()
         settings = Settings.load()
         with explanations(), Connection(self._options.dsn(reading=False), settings) as connection:
             prefix = f"spark:{write_id}:{epoch}:{task}"

@@ -19,6 +19,7 @@ from queenmq.spark.options import Options
 from queenmq.spark.pipelines.parquet import Key, keyed, runs, write_files
 from queenmq.spark.planning import SegmentsTask
 from queenmq.spark.reading import FETCH_BYTES, FETCH_ROWS_MAX, PLANS, DataLost, Reading, needed, statement
+from queenmq.spark.workers import settle
 
 LISTED = ("partition", "created_at")
 BY_PLACE = """
@@ -67,6 +68,7 @@ class Files:
                 yield from self._read(number)
 
     def _read(self, number: int) -> Iterator[tuple[Key, pa.RecordBatch]]:
+        settle()
         settings = Settings.load()
         assembler = self.reading.assembler(self.task.wanted, Cipher(settings.key_ring()))
         at_once = max(1, min(FETCH_ROWS_MAX, FETCH_BYTES // max(self.task.segment_bytes, 1)))
