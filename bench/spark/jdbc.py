@@ -16,6 +16,7 @@ select row_number() over () as n, queue, partition, partition_id, "offset", id::
        headers::text as headers, payload::text as payload
   from queen.messages where queue = 'orders'
 """
+WRITTEN = "create table public.written (partition text, payload text, id text unique)"
 
 
 def find_jar() -> Path | None:
@@ -48,8 +49,16 @@ class Jdbc:
         try:
             await connection.execute(COPY)
             await connection.execute("create index on public.rows (n)")
-            await connection.execute("create table public.written (partition text, payload text, id text unique)")
+            await connection.execute(WRITTEN)
             await connection.execute("analyze public.rows")
+        finally:
+            await connection.close()
+
+    async def empty(self) -> None:
+        """Make what is written to as if nothing had been."""
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            await connection.execute("truncate public.written")
         finally:
             await connection.close()
 
