@@ -26,7 +26,6 @@ ARCHIVE_LOCK = 0x517EE8  # held with a queue's id while it is being archived
 STORED = [name for name in COLUMNS if name != "queue"]  # the queue is in the path
 STORED_TABLE = table("json", STORED)
 WRITTEN = "path string, rows bigint, bytes bigint"
-DAY = "cast(date_from_unix_date(cast(unix_micros(created_at) div 86400000000 as int)) as string)"
 
 TOLD = "select location, tick from queen.archives where queue_id = $1"
 TELL = """

@@ -15,13 +15,14 @@ from pyspark.sql import functions as sf
 
 from queenmq.errors import InvalidArgument
 from queenmq.spark.columns import COLUMNS
-from queenmq.spark.pipelines.archive import DAY, STORED
+from queenmq.spark.pipelines.archive import STORED
 from queenmq.spark.pipelines.job import Job, kept
 from queenmq.spark.pipelines.manifest import ArchiveUnusable, Manifest
 from queenmq.spark.pipelines.report import Report, Table
 from queenmq.spark.pipelines.store import Store, address
 
 FORMATS = ("parquet", "json")
+DAY = "cast(date_from_unix_date(cast(unix_micros(created_at) div 86400000000 as int)) as string)"
 
 
 def messages(job: Job, queue: str, archive: str | None = None, columns: Sequence[str] = tuple(COLUMNS)) -> DataFrame:
