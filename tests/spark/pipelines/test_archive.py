@@ -59,6 +59,24 @@ async def test_every_message_is_in_the_archive_sorted_and_the_rest_follows(push,
     assert row["tick"] == Manifest(Store(place), "orders").required()[-1].to_tick
 
 
+async def test_files_are_the_same_with_a_schema(push, run, place, connection, tmp_path):
+    for number in range(5):
+        await push("orders", f"p{number}", *range(3), headers={"v": "1"} if number else None)
+    await push("orders", "p1", 3, 4)
+    yesterday = await connection.execute(
+        "update queen.segments set created_at = created_at - interval '1 day' where first_offset = 0 "
+        "and partition_id = (select id from queen.partitions where name = 'p1')"
+    )
+    assert yesterday == "UPDATE 1"
+    await run(messages_per_file=5)
+    plain = archived(place)
+    assert [row["offset"] for row in plain if row["partition"] == "p1"] == [0, 1, 2, 3, 4]
+    assert len(files(place, "queue=orders/*/*.parquet")) == 5
+    await connection.execute("delete from queen.archives")
+    await run(location=str(tmp_path / "typed"), schema="a int", messages_per_file=5)
+    assert [{key: row[key] for key in row if key != "data"} for row in archived(tmp_path / "typed")] == plain
+
+
 async def test_a_step_has_about_so_many_messages_and_a_file_too(push, run, place, connection, monkeypatch):
     counted = []
 
