@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from tests.broker.shorthand import ack, data, parked, pop, push
+from tests.faults.log import until_waiting
 
 MESSAGE_KEYS = {
     "id", "transactionId", "traceId", "data", "createdAt", "queue", "partition", "partitionId", "offset", "leaseId",
@@ -110,6 +111,24 @@ async def test_a_poll_whose_client_has_gone_takes_nothing(server, http, queue):
     await parked(server, 0)
     await push(http, queue, "kept")
     assert data(await pop(http, queue)) == ["kept"]
+
+
+async def test_a_pop_whose_client_has_gone_gives_back_what_it_took(server, http, queue, module_database):
+    await push(http, queue, "kept")
+    connection, watcher = await asyncpg.connect(module_database), await asyncpg.connect(module_database)
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("select from queen.queues where name = $1 for update", queue)  # a new group waits for it
+    async with server.client() as other:
+        asked = asyncio.create_task(other.get(f"/pop/queue/{queue}?consumerGroup=new"))
+        await until_waiting(watcher, "pop_batch")
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+    await parked(server, 0)  # it hears of that after it has heard that the client is gone
+    await transaction.rollback()
+    assert data(await pop(http, queue, consumerGroup="new", wait="true", timeout=30_000)) == ["kept"]
+    await connection.close()
+    await watcher.close()
 
 
 async def test_a_new_group_starts_where_it_asks_to(http, queue, module_database):

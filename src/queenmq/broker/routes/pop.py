@@ -107,8 +107,6 @@ def _note_times(request: Request, popped: Popped, *, waited: bool) -> None:
 
 async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_seconds: float) -> Popped:
     """Pop; a client that has gone away takes nothing with it."""
-    if not wait_seconds:
-        return await broker.engine.pop(asked)
     if request.is_abandoned():
         return NOTHING
     request.waits_for_client = True  # from here on, this ends where the client does
