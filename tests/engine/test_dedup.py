@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queenmq.engine import dedup, push
+from queenmq.engine import dedup, originals
 from queenmq.engine.dedup import DedupWindow, RecentIds, WrittenIds, keys_of
 from queenmq.engine.drafts import Original
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
@@ -300,7 +300,7 @@ async def test_an_engine_that_saw_an_id_leave_the_window_accepts_it_again_once(o
     await engine.admin.configure_queue("orders", dedup_window_seconds=60)
     await engine.push(given("a"))
     await age(connection, 61)
-    monkeypatch.setattr(push, "datetime", clock_ahead(seconds=61))
+    monkeypatch.setattr(originals, "datetime", clock_ahead(seconds=61))
     [again] = await engine.push(given("a"))
     assert (again.offset, again.duplicate) == (1, False)
     monkeypatch.undo()
@@ -311,7 +311,7 @@ async def test_an_engine_that_saw_an_id_leave_the_window_accepts_it_again_once(o
 async def test_a_clock_that_is_wrong_lets_no_duplicate_in(open_engine, connection, monkeypatch):
     engine = await open_engine()
     [original] = await engine.push(given("a"))
-    monkeypatch.setattr(push, "datetime", clock_ahead(days=3))
+    monkeypatch.setattr(originals, "datetime", clock_ahead(days=3))
     [duplicate] = await engine.push(given("a"))
     assert_same(duplicate, original)
     assert await stored(connection) == ["a"]

@@ -44,6 +44,7 @@ _headers = attrgetter("headers")
 T = TypeVar("T")
 Positions = Sequence[int]  # of messages in their request
 Place = tuple[int, Positions]  # request, positions
+IdKey = tuple[int, str]  # partition id, transaction id
 
 
 class Draft(Struct, gc=False):

@@ -7,13 +7,10 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, datetime
-from itertools import compress
 from operator import attrgetter
 from typing import Any
 from uuid import UUID, uuid4
 
-import msgspec
 import numpy as np
 
 from queenmq.config import Settings
@@ -22,7 +19,8 @@ from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.dedup import NO_KEYS, DedupWindow, Keys, WrittenIds, among, keys_of
-from queenmq.engine.drafts import Draft, Flush, Original, PushRequest, json_array, texts
+from queenmq.engine.drafts import Draft, Flush, IdKey, Original, PushRequest, json_array, texts
+from queenmq.engine.originals import Originals, told_ids
 from queenmq.engine.partitions import PartitionInfo, Partitions
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
@@ -33,15 +31,9 @@ ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
 PUSH = "select * from queen.push_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-RECENT = "select * from queen.recent_ids($1)"
-FIND_IDS = "select * from queen.find_ids($1, $2)"
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
 EXISTING = "select count(*) from queen.partition_lookup where partition_id = any ($1)"
 NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_times", "missed_ids"))
-
-_ids = msgspec.json.Decoder(list[str | None])
-IdKey = tuple[int, str]  # partition id, transaction id
-IdsByPartition = dict[PartitionInfo, list[str]]
 
 
 class Pusher:
@@ -55,6 +47,7 @@ class Pusher:
         self._cache = cache
         self._bell = bell
         self._window = DedupWindow(settings.dedup_bytes_max)
+        self._originals = Originals(database, self._window)
         self._in_flight: dict[UUID, Flush] = {}
         self.batcher = Batcher(
             self._push_all,
@@ -104,7 +97,7 @@ class Pusher:
         if any(request.has_ids for request in requests):
             ids = drafts.ids_by_partition(requests, places)
             keys = keys_of([(partition.id, own) for partition, own in ids.items()])
-            originals = await self._originals(ids, keys) | told
+            originals = await self._originals.find(ids, keys, lambda: self._clash(keys)) | told
         flush = self._draft(requests, places, ids, keys, originals)
         flush.looked_up = looked_up
         self._begin(flush)
@@ -177,76 +170,9 @@ class Pusher:
         self.partitions.drop(names)
         await self.partitions.resolve(names)
 
-    async def _originals(self, ids: IdsByPartition, keys: Keys) -> dict[IdKey, Original]:
-        """Those of the ids that are there already. True until somebody waits: a flush that is on its way may end."""
-        looked_up: dict[tuple[int, str, int], Original | None] = {}
-        while True:
-            await self._load_windows(ids)
-            while other := self._clash(keys):
-                await asyncio.shield(other.done)
-            originals, doubtful = self._recall(ids, keys, looked_up)
-            if not doubtful:
-                return originals
-            asked = [each[0] for each in doubtful], [each[1] for each in doubtful]
-            looked_up |= dict.fromkeys(doubtful)
-            for row in await self._database.rows(FIND_IDS, *asked):
-                looked_up[doubtful[row["item"] - 1]] = Original(row["offset"], row["created_at"])
-
-    async def _load_windows(self, ids: IdsByPartition) -> None:
-        """Read the recent ids of partitions that we know nothing of."""
-        unknown = {partition.id: partition for partition in ids if self._window.get(partition.id) is None}
-        for partition in [partition for partition in unknown.values() if partition.seen_offset == 0]:
-            self._window.start(partition.id, 0)
-            del unknown[partition.id]
-        if not unknown:
-            return
-        started: set[int] = set()
-        told: list[WrittenIds] = []
-        for row in await self._database.rows(RECENT, list(unknown)):
-            partition = unknown[row["partition_id"]]
-            if partition.id not in started:
-                self._window.start(partition.id, row["next_offset"])
-                started.add(partition.id)
-            if row["transaction_ids"] is not None:
-                told.append(_told(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
-        self._window.add(told)
-
     def _clash(self, keys: Keys) -> Flush | None:
         """A flush in flight that seems to carry one of our ids: its outcome decides about ours."""
         return next((flush for flush in self._in_flight.values() if among(flush.keys, keys).any()), None)
-
-    def _recall(
-        self, ids: IdsByPartition, keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
-    ) -> tuple[dict[IdKey, Original], list[tuple[int, str, int]]]:
-        """Originals that we know, or have looked up, and what is still to be looked up: partition id, id, as of when.
-
-        In doubt are ids that are known by their hash alone, and those that seem to have left the window, by a clock
-        that is not the log's.
-        """
-        originals: dict[IdKey, Original] = {}
-        doubtful: list[tuple[int, str, int]] = []
-        seen = self._window.seen(keys)
-        if not seen.any():
-            return originals, doubtful
-        now = datetime.now(UTC)
-        start = 0
-        for partition, own in ids.items():
-            suspected = list(compress(own, seen[start : start + len(own)]))
-            start += len(own)
-            entry = self._window.get(partition.id)
-            if not suspected or entry is None:
-                continue
-            fresh = entry.originals(suspected)
-            for id in [*fresh, *entry.suspects([id for id in suspected if id not in fresh])]:
-                key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
-                original = fresh.get(id)
-                if original is None or original.created_at < now - partition.queue.dedup_window:
-                    if key not in looked_up:
-                        doubtful.append(key)
-                    original = looked_up.get(key)
-                if original is not None:
-                    originals[partition.id, id] = original
-        return originals, doubtful
 
     def _new_only(
         self,
@@ -354,7 +280,7 @@ class Pusher:
         for draft in flush.drafts:
             ours[draft.partition.id].update(draft.ids or ())
         missed = [
-            _told(flush.drafts[segment - 1].partition, first_offset, ids, created_at)
+            told_ids(flush.drafts[segment - 1].partition, first_offset, ids, created_at)
             for segment, first_offset, created_at, ids in zip(
                 row["missed_segments"], row["missed_offsets"], row["missed_times"], row["missed_ids"], strict=True
             )
@@ -428,8 +354,3 @@ class Pusher:
             )
             for draft, first_offset, created_at in places
         )
-
-
-def _told(partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> WrittenIds:
-    told = _ids.decode(ids)
-    return WrittenIds(partition, first_offset, len(told), told, created_at)

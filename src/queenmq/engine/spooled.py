@@ -10,8 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine.database import Database
-from queenmq.engine.drafts import Flush, Original, PushRequest
-from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, IdKey, Pusher
+from queenmq.engine.drafts import Flush, IdKey, Original, PushRequest
+from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, Pusher
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import FlushMark, Outgoing

@@ -1,0 +1,104 @@
+"""Which ids are in the log already: from memory where it knows, from the log where it does not."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import compress
+
+import msgspec
+
+from queenmq.engine.database import Database
+from queenmq.engine.dedup import DedupWindow, Keys, WrittenIds
+from queenmq.engine.drafts import Flush, IdKey, Original
+from queenmq.engine.partitions import PartitionInfo
+
+RECENT = "select * from queen.recent_ids($1)"
+FIND_IDS = "select * from queen.find_ids($1, $2)"
+
+_ids = msgspec.json.Decoder(list[str | None])
+
+IdsByPartition = dict[PartitionInfo, list[str]]
+
+
+class Originals:
+    """Finds the first messages with given ids."""
+
+    def __init__(self, database: Database, window: DedupWindow) -> None:
+        self._database = database
+        self._window = window
+
+    async def find(self, ids: IdsByPartition, keys: Keys, clash: Callable[[], Flush | None]) -> dict[IdKey, Original]:
+        """Those of the ids that are there already; a flush in flight that `clash` names is waited for.
+
+        True until somebody waits: a flush that is on its way may end.
+        """
+        looked_up: dict[tuple[int, str, int], Original | None] = {}
+        while True:
+            await self._load_windows(ids)
+            while other := clash():
+                await asyncio.shield(other.done)
+            originals, doubtful = self._recall(ids, keys, looked_up)
+            if not doubtful:
+                return originals
+            asked = [each[0] for each in doubtful], [each[1] for each in doubtful]
+            looked_up |= dict.fromkeys(doubtful)
+            for row in await self._database.rows(FIND_IDS, *asked):
+                looked_up[doubtful[row["item"] - 1]] = Original(row["offset"], row["created_at"])
+
+    async def _load_windows(self, ids: IdsByPartition) -> None:
+        """Read the recent ids of partitions that we know nothing of."""
+        unknown = {partition.id: partition for partition in ids if self._window.get(partition.id) is None}
+        for partition in [partition for partition in unknown.values() if partition.seen_offset == 0]:
+            self._window.start(partition.id, 0)
+            del unknown[partition.id]
+        if not unknown:
+            return
+        started: set[int] = set()
+        told: list[WrittenIds] = []
+        for row in await self._database.rows(RECENT, list(unknown)):
+            partition = unknown[row["partition_id"]]
+            if partition.id not in started:
+                self._window.start(partition.id, row["next_offset"])
+                started.add(partition.id)
+            if row["transaction_ids"] is not None:
+                told.append(told_ids(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
+        self._window.add(told)
+
+    def _recall(
+        self, ids: IdsByPartition, keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
+    ) -> tuple[dict[IdKey, Original], list[tuple[int, str, int]]]:
+        """Originals that we know, or have looked up, and what is still to be looked up: partition id, id, as of when.
+
+        In doubt are ids that are known by their hash alone, and those that seem to have left the window, by a clock
+        that is not the log's.
+        """
+        originals: dict[IdKey, Original] = {}
+        doubtful: list[tuple[int, str, int]] = []
+        seen = self._window.seen(keys)
+        if not seen.any():
+            return originals, doubtful
+        now = datetime.now(UTC)
+        start = 0
+        for partition, own in ids.items():
+            suspected = list(compress(own, seen[start : start + len(own)]))
+            start += len(own)
+            entry = self._window.get(partition.id)
+            if not suspected or entry is None:
+                continue
+            fresh = entry.originals(suspected)
+            for id in [*fresh, *entry.suspects([id for id in suspected if id not in fresh])]:
+                key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
+                original = fresh.get(id)
+                if original is None or original.created_at < now - partition.queue.dedup_window:
+                    if key not in looked_up:
+                        doubtful.append(key)
+                    original = looked_up.get(key)
+                if original is not None:
+                    originals[partition.id, id] = original
+        return originals, doubtful
+
+
+def told_ids(partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> WrittenIds:
+    """The ids of a segment as the database tells them."""
+    told = _ids.decode(ids)
+    return WrittenIds(partition, first_offset, len(told), told, created_at)
