@@ -54,15 +54,8 @@ class Run(Struct, frozen=True):
     lease: Lease
     segment: Segment
     places: Sequence[int]  # of the messages in the segment's lists: a range, unless some between them are done
+    offsets: Sequence[int]
     retry_counts: Sequence[int]
-
-    @property
-    def offsets(self) -> Sequence[int]:
-        """The offsets of the messages."""
-        first, places = self.segment.first_offset, self.places
-        if isinstance(places, range):
-            return range(first + places.start, first + places.stop)
-        return [first + place for place in places]
 
     def picked(self, values: Sequence[T]) -> Sequence[T]:
         """Of what the segment has for each of its messages, that of the run's."""
@@ -312,11 +305,14 @@ def _runs(lease: Lease, row: Any, segments: Sequence[Segment]) -> Iterator[Run]:
     retries: dict[str, int] = msgspec.json.decode(row["retries"]) if row["retries"] else {}
     for segment in segments:
         first = segment.first_offset
-        places: Sequence[int] = range(max(start, first) - first, min(end, segment.end) - first)
+        from_, to = max(start, first), min(end, segment.end)
+        offsets: Sequence[int] = range(from_, to)
+        places: Sequence[int] = range(from_ - first, to - first)
         if done:
-            places = [place for place in places if first + place not in done]
-        counts = [expiries] * len(places)
+            offsets = [offset for offset in offsets if offset not in done]
+            places = [offset - first for offset in offsets]
+        counts = [expiries] * len(offsets)
         if retries:
-            counts = [expiries + retries.get(str(first + place), 0) for place in places]
-        if places:
-            yield Run(lease, segment, places, counts)
+            counts = [expiries + retries.get(str(offset), 0) for offset in offsets]
+        if offsets:
+            yield Run(lease, segment, places, offsets, counts)

@@ -80,7 +80,7 @@ class Remote:
             lease = Lease(id, request.group, 0, each["queue"], each["partition"], partition_id, UNKNOWN)
             payloads = [Raw(json.dumps(each["data"]).encode())]
             segment = Segment(partition_id, each["offset"], UNKNOWN, payloads, None, None, None, None, len(payloads[0]))
-            runs.append(Run(leases.setdefault(each["partition"], lease), segment, range(1), [0]))
+            runs.append(Run(leases.setdefault(each["partition"], lease), segment, range(1), [each["offset"]], [0]))
             self._names[partition_id, each["offset"]] = each["transactionId"]
             self._groups[id] = request.group
         return Popped(tuple(leases.values()), runs)

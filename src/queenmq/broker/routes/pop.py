@@ -13,7 +13,7 @@ from queenmq.broker import wire
 from queenmq.broker.http import EMPTY, Request, Response, answer
 from queenmq.engine.pop import Popped, Run
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode, id_prefix
+from queenmq.model import QUEUE_MODE, Lease, PopRequest, SubscriptionMode, id_prefix
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -87,9 +87,10 @@ async def pop(broker: "Broker", request: Request) -> Response:
     broker.metrics.popped += popped.message_count
     if not popped.runs and empty_status == 204:
         return EMPTY
-    found = _answer(popped, asked.group)
-    if found.lease_id and popped.runs:
-        broker.deliveries.remember(found.lease_id, zip(popped.runs, map(_names, popped.runs), strict=True))
+    named = [(run, _names(run)) for run in popped.runs]
+    found = _answer(popped.leases, named, asked.group)
+    if found.lease_id and named:
+        broker.deliveries.remember(found.lease_id, named)
     response = answer(found)
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
     return response
@@ -153,8 +154,8 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
     return (None if mode is None else MODES[mode]), None
 
 
-def _answer(popped: Popped, group: str) -> PopAnswer:
-    first = popped.leases[0] if popped.leases else None
+def _answer(leases: Sequence[Lease], named: Sequence[tuple[Run, Sequence[str]]], group: str) -> PopAnswer:
+    first = leases[0] if leases else None
     lease_id = str(first.id or "") if first else ""
     return PopAnswer(
         success=True,
@@ -163,17 +164,17 @@ def _answer(popped: Popped, group: str) -> PopAnswer:
         partition_id=wire.partition_text(first.partition_id) if first else None,
         lease_id=lease_id,
         consumer_group=group,
-        partitions_claimed=len(popped.leases),
-        messages=[message for run in popped.runs for message in _messages(run, lease_id, group)],
+        partitions_claimed=len(leases),
+        messages=[message for run, names in named for message in _messages(run, names, lease_id, group)],
     )
 
 
-def _messages(run: Run, lease_id: str, group: str) -> Iterable[PoppedMessage]:
+def _messages(run: Run, names: Sequence[str], lease_id: str, group: str) -> Iterable[PoppedMessage]:
     lease, held = run.lease, run.segment
     return map(
         PoppedMessage,
         _ids(run),
-        _names(run),
+        names,
         run.picked(held.trace_ids) if held.trace_ids is not None else repeat(None),
         run.picked(held.payloads),
         repeat(held.created_at),
