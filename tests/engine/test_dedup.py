@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from queenmq.engine import dedup, originals
+from queenmq.engine import dedup, originals, push
 from queenmq.engine.dedup import DedupWindow, RecentIds, WrittenIds, keys_of
 from queenmq.engine.drafts import Original
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
