@@ -25,7 +25,7 @@ from queenmq.engine.partitions import PartitionInfo
 
 Keys = NDArray[np.uint64]  # hashes of ids with their partitions
 
-FRESH_IDS_MAX = 16_384  # per partition, before they are packed into hashes; earlier when memory is short
+FRESH_IDS_MAX = 4_096  # per partition, before they are packed into hashes; earlier when memory is short
 FRESH_ID_BYTES = 120  # of an id that is kept as it is, roughly
 PACKED_ID_BYTES = 16  # of its hash, and of its part of the filter
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly

@@ -210,7 +210,7 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
             array if picked is payloads else None,
         )
         drafts += _bounded(draft)
-    for queue, partition in partitions.unknown({draft.name for draft in drafts}):
+    for queue, partition in partitions.unknown(draft.name for draft in drafts):
         check_name(queue, "queue")
         check_name(partition, "partition")
     for producer in set(producers):

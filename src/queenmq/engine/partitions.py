@@ -52,9 +52,10 @@ class Partitions:
         self._known: OrderedDict[Name, PartitionInfo] = OrderedDict()
         self._queues: dict[int, QueueInfo] = {}
 
-    def unknown(self, names: set[Name]) -> set[Name]:
+    def unknown(self, names: Iterable[Name]) -> set[Name]:
         """Those that were not resolved yet."""
-        return names - self._known.keys()
+        known = self._known
+        return {name for name in names if name not in known}  # a set less the keys would look at every key
 
     def of(self, names: Iterable[Name]) -> list[PartitionInfo]:
         """Partitions that were resolved, in the order of the names."""
@@ -64,7 +65,7 @@ class Partitions:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""
         wanted = set(names)
         looked_up: set[str] = set()
-        while missing := sorted(wanted - self._known.keys()):  # again: others may forget some
+        while missing := sorted(self.unknown(wanted)):  # again: others may forget some
             queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
             for row in await self._database.rows(ENSURE, queues, partitions):
                 name = missing[row["item"] - 1]
@@ -97,7 +98,7 @@ class Partitions:
 
     def _shrink(self, wanted: set[Name]) -> None:
         """Forget those that were looked up longest ago, but none that is wanted now."""
-        for name in wanted & self._known.keys():
+        for name in wanted - self.unknown(wanted):
             self._known.move_to_end(name)
         while len(self._known) > max(PARTITIONS_MAX, len(wanted)):
             self._known.popitem(last=False)
