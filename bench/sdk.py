@@ -15,7 +15,7 @@ from pgmq.install import get_embedded_install_sql
 from bench import sdk_file
 from bench.harness import Bench, Line, median, payloads, rate
 from bench.http import serving
-from bench.http.connection import Connection
+from bench.http.connection import Connection, post
 from queenmq import AsyncQueen
 
 OVERHEAD_MAX = 0.30
@@ -61,6 +61,7 @@ def raw(connection: Connection) -> Push:
     objects = [json.loads(text) for text in payloads()]
     prefix = uuid.uuid4().hex
     numbers = itertools.count()
+    request = post("/api/v1/push")
 
     async def push(messages: int) -> None:
         for begin in range(0, messages, BATCH):
@@ -68,7 +69,7 @@ def raw(connection: Connection) -> Push:
                 {"queue": "raw", "payload": objects[n % len(objects)], "transactionId": f"{prefix}-{next(numbers)}"}
                 for n in range(begin, begin + BATCH)
             ]
-            status, body = await connection.post("/api/v1/push", msgspec.json.encode({"items": items}))
+            status, body = await connection.ask(request(msgspec.json.encode({"items": items})))
             assert status == 201, body
 
     return push
