@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import msgspec
@@ -194,8 +194,8 @@ def fan_out(load: Load, batch: int, group: str, groups: int) -> Work:
     return lambda: next(works)
 
 
-LOOPS = {"push": push, "drain": drain, "fan_out": fan_out}
-STORIES = {"pop": pop, "wake": wake, "park": park}
+LOOPS: dict[str, Callable[..., Work]] = {"push": push, "drain": drain, "fan_out": fan_out}
+STORIES: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {"pop": pop, "wake": wake, "park": park}
 
 
 async def main(case: str, load: dict[str, Any], **options: Any) -> dict[str, Any]:

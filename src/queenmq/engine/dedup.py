@@ -34,7 +34,7 @@ SEARCHED_MAX = 8  # ids that are looked for before an index is made of all
 NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 FILTER_WORDS_MIN = 1_024
 FILTER_WORD_KEYS_MAX = 2  # on average: then less than one new id in a thousand is suspected
-FILTER_BITS = [np.uint64(shift) for shift in (0, 6, 12, 18)]  # where in a key the places of its bits are
+FILTER_SHIFTS = np.arange(0, 24, 6, dtype=np.uint64)  # where a key has the places of its bits
 
 _ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
 _SPREAD, _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
@@ -272,7 +272,7 @@ def _hashes(ids: Sequence[str]) -> Keys:
 
 
 def _bits(keys: Keys) -> Keys:
-    bits = _ONE << (keys & _LOW_BITS)
-    for shift in FILTER_BITS[1:]:
+    bits = np.zeros(len(keys), dtype=np.uint64)
+    for shift in FILTER_SHIFTS:
         bits |= _ONE << ((keys >> shift) & _LOW_BITS)
     return bits
