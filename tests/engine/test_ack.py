@@ -197,6 +197,17 @@ async def test_callers_of_one_lease_share_a_call_and_each_gets_its_own_answer(en
     assert answers == [[RELEASED] * 2, [FOREIGN], [RELEASED], [GONE], [RELEASED] * 2]
 
 
+async def test_a_whole_lease_and_a_part_of_another_share_a_call(engine, connection, popped):
+    await engine.push(messages("others", 1, 2, 3))
+    other = await pop(engine, "others", batch=3)
+    answers, batches = await together(engine, connection, acks(popped, 0, 2), acks(other, 0, 1, 2))
+    assert batches == 1
+    assert answers == [[KEPT] * 2, [RELEASED] * 3]
+    [part], [whole] = await engine.admin.ledger("orders"), await engine.admin.ledger("others")
+    assert (part.completed, part.leased, part.balanced) == (2, 3, True)
+    assert (whole.completed, whole.leased, whole.pending, whole.balanced) == (3, 0, 0, True)
+
+
 async def test_a_bad_request_is_refused_alone(engine, connection, popped):
     bad = [msgspec.structs.replace(acks(popped, 1)[0], partition_id=1 << 70)]
     answers, _ = await together(engine, connection, acks(popped, 0), bad, acks(popped, 2))

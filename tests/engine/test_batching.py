@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from queenmq.engine import batching
 from queenmq.engine.batching import Batcher
 from queenmq.errors import Closed, InvalidArgument, QueenError, TimedOut
 from tests.engine.shorthand import until
@@ -71,6 +72,34 @@ async def test_requests_gather_while_a_call_is_in_flight(run):
     run.gate.set()
     await asyncio.gather(first, *later)
     assert run.batches == [[0], [1, 2, 3]]
+
+
+async def test_a_few_requests_wait_for_the_call_in_flight_and_many_do_not(run, monkeypatch):
+    monkeypatch.setattr(batching, "LATE_SECONDS", 3_600)
+    batcher = Batcher(run, calls_max=2, weight=lambda item: item, further_from=10)
+    run.gate.clear()
+    first = asyncio.create_task(batcher.submit(1))
+    await until(lambda: run.batches == [[1]])
+    few = [asyncio.create_task(batcher.submit(n)) for n in (4, 5)]
+    await until(lambda: batcher.requests == 3)
+    many = asyncio.create_task(batcher.submit(2))
+    await until(lambda: run.flying == 2)
+    assert run.batches == [[1], [4, 5, 2]]
+    last = asyncio.create_task(batcher.submit(3))
+    run.gate.set()
+    assert await asyncio.gather(first, *few, many, last) == [1, 4, 5, 2, 3]
+
+
+async def test_nobody_waits_for_a_call_that_is_late(run, monkeypatch):
+    monkeypatch.setattr(batching, "LATE_SECONDS", 0)
+    batcher = Batcher(run, calls_max=2, further_from=10)
+    run.gate.clear()
+    first = asyncio.create_task(batcher.submit(1))
+    await until(lambda: run.batches == [[1]])
+    second = asyncio.create_task(batcher.submit(2))
+    await until(lambda: run.flying == 2)
+    run.gate.set()
+    assert await asyncio.gather(first, second) == [1, 2]
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5])

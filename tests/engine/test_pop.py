@@ -3,9 +3,11 @@
 import asyncio
 import math
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 import pytest
 
+from queenmq.engine.pop import ReadySince
 from queenmq.errors import InvalidArgument, InvalidName, InvalidTimestamp, QueenError
 from queenmq.model import QUEUE_MODE, PopRequest
 from tests.engine.shorthand import HOUR_MS, ack, lease_id, messages, parked, pop, push_silently, until_asked, values
@@ -107,6 +109,30 @@ async def test_an_unknown_queue_and_an_empty_one_give_nothing(engine):
     assert values(await pop(engine, "unknown", partition="p")) == []
     assert values(await pop(engine, "empty")) == []
     assert values(await pop(engine, namespace="nowhere")) == []
+
+
+# -- where ready partitions begin
+
+
+def test_the_pause_between_looks_at_all_partitions_grows_with_what_they_take():
+    ready = ReadySince()
+    for seconds, pause in ((0.01, 1), (5, 1), (0.2, 4), (0.3, 4), (0.3, 6), (9, 6), (9, 30), (0.01, 1)):
+        ready.look()
+        ready.looked(seconds)
+        assert ready.pause == pytest.approx(pause)
+
+
+async def test_what_was_ready_long_ago_and_seen_late_is_found_by_the_next_look_at_all(engine, connection, monkeypatch):
+    await engine.push([*messages("orders", 1, partition="ann"), *messages("orders", 2, partition="bob")])
+    assert values(await pop(engine, "orders", group="g")) == [1]
+    await engine.push(messages("orders", 3, partition="carl"))
+    assert values(await pop(engine, "orders", group="g")) == [2]
+    await connection.execute(
+        "update queen.partition_consumers set ready_at = ready_at - interval '1 hour' where lease_id is null"
+    )
+    assert values(await pop(engine, "orders", group="g")) == []
+    monkeypatch.setattr("queenmq.engine.pop.monotonic", lambda: monotonic() + 2)
+    assert values(await pop(engine, "orders", group="g")) == [3]
 
 
 # -- subscriptions

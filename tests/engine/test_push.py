@@ -98,7 +98,7 @@ async def test_requests_that_travel_together_share_segments_up_to_their_limits(e
     rows = await connection.fetch(
         "select message_count from queen.segments where queue_id = (select id from queen.queues where name = 'orders')"
     )
-    assert [row[0] for row in rows] == [900, 600]
+    assert [row[0] for row in rows] == [1000, 500]
     assert values(await pop(engine, "orders", batch=1500)) == list(range(1500))
 
 

@@ -102,7 +102,7 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
 
--- function queen.fetch_segments(bigint[], bigint[], bigint[])
+-- function queen.fetch_segments(bigint[], bigint[], bigint[], integer)
 
 -- function queen.find_flush(bigint[], bigint[], uuid)
 
@@ -133,7 +133,7 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
 
--- function queen.hand_out(integer, integer, bigint[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], boolean, timestamp with time zone)
+-- function queen.hand_out(integer, integer, bigint[], tid[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], boolean, timestamp with time zone)
 
 -- function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamp with time zone)
 
@@ -210,6 +210,8 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 -- function queen.recent_ids(bigint[], timestamp with time zone)
 
 -- function queen.record_event(bigint, text, text, json, text, text[], timestamp with time zone)
+
+-- function queen.record_subscription(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
 -- function queen.redrive_dead_letters(bigint[], text, text, integer, timestamp with time zone)
 

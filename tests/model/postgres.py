@@ -94,7 +94,7 @@ class Postgres:
                 row["more"],
                 row["already"],
             )
-            for row in rows
+            for row in sorted(rows, key=lambda row: row["ack"])
         ]
 
     def transact(self, acks: list[Ack], required: list[UUID], segments: list[Segment]) -> Any:

@@ -199,7 +199,7 @@ async def check_pop_and_ack(queue, ready):
 
     for delivery in deliveries:
         async with Explained(queue.connection) as explained:
-            await queue.call("fetch_segments", [delivery.partition_id], [0], [1])
+            await queue.call("fetch_segments", [delivery.partition_id], [0], [1], 1_000)
             assert (await queue.ack(delivery)).released
         assert_only_index_scans(explained, 20)
 

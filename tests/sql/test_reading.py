@@ -18,9 +18,9 @@ async def listed(queue, *arguments, **named):
     return await queue.call("list_messages", *arguments, **named, p_now=queue.clock.now)
 
 
-async def segments(queue, *ranges):
+async def segments(queue, *ranges, ahead_bytes=0):
     ids, froms, tos = zip(*ranges, strict=True)
-    rows = await queue.call("fetch_segments", list(ids), list(froms), list(tos))
+    rows = await queue.call("fetch_segments", list(ids), list(froms), list(tos), ahead_bytes)
     return [(row["partition_id"], row["first_offset"], json.loads(row["payloads"])) for row in rows]
 
 
@@ -45,6 +45,17 @@ async def test_ranges_that_share_a_segment_get_it_once(queue):
     ann, bob = [await queue.partition_id("orders", name) for name in ("ann", "bob")]
     found = await segments(queue, (bob, 0, 1), (ann, 0, 3), (ann, 2, 9), (ann, 5, 6), (999, 0, 5))
     assert found == [(ann, 0, list(range(10))), (bob, 0, ["x"])]
+
+
+async def test_what_follows_a_range_comes_too_as_far_as_it_is_asked_for(queue):
+    for number in range(0, 60, 3):
+        await queue.push("orders", "ann", number + 10, number + 11, number + 12)  # [10, 11, 12]: twelve bytes
+    await queue.push("orders", "bob", "x")
+    ann, bob = [await queue.partition_id("orders", name) for name in ("ann", "bob")]
+    for asked, expected in ((0, [3]), (11, [3]), (12, [3, 6]), (35, [3, 6, 9]), (10**6, range(3, 54, 3))):
+        assert [first for _, first, _ in await segments(queue, (ann, 4, 5), ahead_bytes=asked)] == list(expected)
+    found = await segments(queue, (ann, 0, 6), (ann, 3, 9), (ann, 57, 60), (bob, 0, 1), ahead_bytes=24)
+    assert [(id, first) for id, first, _ in found] == [(ann, each) for each in (0, 3, 6, 9, 12, 57)] + [(bob, 0)]
 
 
 async def test_a_flush_is_found_by_its_mark(queue):

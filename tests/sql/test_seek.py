@@ -109,6 +109,16 @@ async def test_going_back_fills_a_limited_queue(queue, moments):
         await queue.push("orders", "ann", 2)
 
 
+async def test_a_group_that_subscribes_fills_a_limited_queue(queue):
+    await queue.configure("orders", max_queue_size=3)
+    for value in range(5):  # the last one has the depth counted: there is room for two more
+        await queue.push("orders", "ann", value)
+        await read_all(queue)
+    await queue.call("subscribe", "late", "orders", None, None, None, "all", None, queue.clock.now)
+    with pytest.raises(QueueFull):
+        await queue.push("orders", "ann", 5)
+
+
 async def test_a_seek_of_a_group_on_its_way_does_not_meet_a_push_head_on(queue, another, until_blocked):
     await queue.configure("orders", max_queue_size=100)
     names = [f"p{number:04}" for number in range(1200)]

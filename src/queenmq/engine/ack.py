@@ -1,7 +1,7 @@
 """Acknowledge: what callers say of their messages becomes ranges, and one call for all of them."""
 
 from collections.abc import Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, get_args
 from uuid import UUID, uuid4
 
@@ -44,6 +44,7 @@ _lease_id = attrgetter("lease_id")
 _place = attrgetter("partition_id", "group_id")
 _status = attrgetter("status")
 _offset = attrgetter("offset")
+_number = itemgetter("ack")
 
 
 class Offsets(Struct):
@@ -186,7 +187,7 @@ class Acker:
 
     async def _ack_all(self, requests: list[Said]) -> "list[dict[Held, Verdict]]":
         said = joined(requests)
-        rows = await self._call(arguments(said))
+        rows = sorted(await self._call(arguments(said)), key=_number)
         for row in rows:
             if row["more"]:
                 self._bell.ring(row["queue_name"])

@@ -1,6 +1,6 @@
 """Natural batching: while calls are in flight, requests gather; when one returns, all that gathered goes out.
 
-There is no timer. An idle system answers at once, a busy one batches more the busier it is.
+Nobody waits for others to come. An idle system answers at once, a busy one batches more the busier it is.
 """
 
 import asyncio
@@ -13,6 +13,8 @@ from queenmq.errors import Closed, QueenError, Refused
 
 log = logging.getLogger(__name__)
 
+LATE_SECONDS = 0.02  # of a call in flight: then others need not wait for it
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
@@ -23,7 +25,8 @@ class Batcher(Generic[Item, Answer]):
     `run` answers every item, in order; an answer that is an exception is raised to its requester alone. A batch
     that is refused as a whole is split in halves until the culprit stands alone. An answer whose requester has gone
     is handed to `unclaimed`. With `shared_from`, so many requests or more are shared between all calls that are free:
-    PostgreSQL works on some while others are made ready or answered.
+    PostgreSQL works on some while others are made ready or answered. With `further_from`, less than this weight waits
+    for the call in flight, unless that is late: two small calls cost more than one, and often wait for each other.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Batcher(Generic[Item, Answer]):
         weight: Callable[[Item], int] = lambda _: 1,
         weight_max: int = 1_000,
         shared_from: int | None = None,
+        further_from: int = 0,
         unclaimed: Callable[[Answer], None] = lambda _: None,
     ) -> None:
         self.batches = 0  # for the metrics: requests / batches = round trips saved
@@ -43,8 +47,11 @@ class Batcher(Generic[Item, Answer]):
         self._weight = weight
         self._weight_max = weight_max
         self._shared_from = shared_from
+        self._further_from = further_from
         self._unclaimed = unclaimed
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
+        self._waiting_weight = 0
+        self._late: asyncio.TimerHandle | None = None  # will start a call beside one that is late
         self._running: set[asyncio.Task[None]] = set()
         self._serving = 0  # of them, those whose batch is on its way
         self._closed = False
@@ -55,9 +62,12 @@ class Batcher(Generic[Item, Answer]):
             raise Closed()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
+        self._waiting_weight += self._weight(item)
         self.requests += 1
-        if len(self._running) < self._calls_max:
+        if self._may_start():
             self._start()
+        else:
+            self._watch_the_clock()
         try:
             return await future
         except asyncio.CancelledError:
@@ -71,6 +81,21 @@ class Batcher(Generic[Item, Answer]):
         while self._running:
             await asyncio.wait(self._running)
 
+    def _may_start(self) -> bool:
+        if not self._running:
+            return True
+        return len(self._running) < self._calls_max and self._waiting_weight >= self._further_from
+
+    def _start_late(self) -> None:
+        self._late = None
+        if self._waiting and len(self._running) < self._calls_max:
+            self._start()
+            self._watch_the_clock()
+
+    def _watch_the_clock(self) -> None:
+        if self._late is None and len(self._running) < self._calls_max:
+            self._late = asyncio.get_running_loop().call_later(LATE_SECONDS, self._start_late)
+
     def _start(self) -> None:
         self._running.add(asyncio.create_task(self._work()))
 
@@ -79,7 +104,7 @@ class Batcher(Generic[Item, Answer]):
             # One turn of the loop lets requests that become ready together travel together.
             await asyncio.sleep(0)
             while batch := self._take():
-                if self._waiting and len(self._running) < self._calls_max:
+                if self._waiting and self._may_start():
                     self._start()
                 self.batches += 1
                 self._serving += 1
@@ -99,12 +124,14 @@ class Batcher(Generic[Item, Answer]):
             most = -(-most // (self._calls_max - self._serving))  # this call, and those that are free
         while self._waiting and len(batch) < most:
             item, future = self._waiting[0]
+            more = self._weight(item)
             if not future.done():  # a requester that went away takes nothing
-                weight += self._weight(item)
+                weight += more
                 if batch and weight > self._weight_max:
                     break
                 batch.append((item, future))
             self._waiting.popleft()
+            self._waiting_weight -= more
         return batch
 
     async def _serve(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:

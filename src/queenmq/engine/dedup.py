@@ -196,11 +196,12 @@ class DedupWindow:
         self._bytes += entry.bytes
         return entry
 
-    def add(self, written: Sequence[WrittenIds]) -> None:
-        """Segments were written; nothing happens for partitions that are not known."""
-        with_ids = [each for each in written if each.ids is not None and each.partition.id in self._partitions]
-        if with_ids:
-            self._note(with_ids)
+    def add(self, written: Sequence[WrittenIds], keys: Keys | None = None) -> None:
+        """Segments were written; nothing happens for partitions that are not known.
+
+        `keys`: of all their ids, where they are at hand.
+        """
+        self._note(keys_of([(each.partition.id, given(each.ids or ())) for each in written]) if keys is None else keys)
         self._additions += 1
         for each in written:
             partition = each.partition
@@ -220,8 +221,9 @@ class DedupWindow:
         if entry is not None:
             self._bytes -= entry.bytes
 
-    def _note(self, written: Sequence[WrittenIds]) -> None:
-        keys = keys_of([(each.partition.id, given(each.ids or ())) for each in written])
+    def _note(self, keys: Keys) -> None:
+        if not len(keys):
+            return
         if len(keys) > self._filter.room:
             known = [entry.keys() for entry in self._partitions.values()]
             self._filter = Filter(sum(map(len, known)) + len(keys))

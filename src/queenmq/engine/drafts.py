@@ -1,17 +1,16 @@
 """From messages to segments: what callers hand in, and what one push call will write.
 
-Everything here works on whole lists where it can: at a few microseconds a message there is no time to look at them
-one by one.
+Everything here works on whole columns where it can: at a few microseconds a message there is no time to look at them
+one by one. Requests that travel together are put end to end first, and sorted by partition then.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
-from copy import copy
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -20,10 +19,10 @@ from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
 from queenmq.engine.headers import encoded
-from queenmq.engine.partitions import NOWHERE, Name, PartitionInfo, Partitions, check_name
-from queenmq.engine.segments import cut
+from queenmq.engine.partitions import Name, PartitionInfo, Partitions, check_name
 from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
-from queenmq.model import Outgoing, Pushed
+from queenmq.model import Outgoing, Payloads, Pushed, PushedRun
+from queenmq.model.payloads import NOT_JSON, check_json, cut, json_array
 
 SEGMENT_MESSAGES_MAX = 1_000
 SEGMENT_BYTES_MAX = 1 << 20
@@ -31,107 +30,62 @@ REQUEST_BYTES_MAX = 256 << 20  # of payloads and headers in one push: PostgreSQL
 TRANSACTION_ID_CHARACTERS_MAX = 255
 PRODUCER_CHARACTERS_MAX = 255
 
-NOT_JSON = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
-
-_queues = attrgetter("queue")
-_partitions = attrgetter("partition")
-_producers = attrgetter("producer")
-_payloads = attrgetter("payload")
-_transaction_ids = attrgetter("transaction_id")
-_trace_ids = attrgetter("trace_id")
-_headers = attrgetter("headers")
-
 T = TypeVar("T")
-Positions = Sequence[int]  # of messages in their request
-Place = tuple[int, Positions]  # request, positions
+Address = TypeVar("Address", bound=Hashable)
+Places = Sequence[int]  # of messages among those that travel together
+Column = Sequence[T | None] | None  # None: no message has such a thing
 IdKey = tuple[int, str]  # partition id, transaction id
 
 
-class Draft(Struct, gc=False):
-    """A segment in the making: messages for one partition from one producer, of one request or of several."""
-
-    name: Name
-    producer: str | None
-    positions: Positions  # in the request they came with
-    payloads: Sequence[Raw]
-    ids: Sequence[str | None] | None
-    traces: Sequence[UUID | None] | None
-    headers: Sequence[Raw | None] | None
-    size: int  # in bytes
-    array: bytes | None = None  # the payloads as one JSON array, where that is at hand
-    partition: PartitionInfo = NOWHERE
-    places: list[Place] = []  # who gets the answers
-    joins: bool = False  # several requests, in lists that may be changed
-
-    def without(self, left_out: set[int]) -> "Draft":
-        """The draft less the messages at some indices (of the draft's own lists)."""
-        kept = [index for index in range(len(self.payloads)) if index not in left_out]
-        payloads = [self.payloads[index] for index in kept]
-        return Draft(
-            self.name,
-            self.producer,
-            [self.positions[index] for index in kept],
-            payloads,
-            [self.ids[index] for index in kept] if self.ids is not None else None,
-            [self.traces[index] for index in kept] if self.traces is not None else None,
-            [self.headers[index] for index in kept] if self.headers is not None else None,
-            sum(map(len, payloads)),
-        )
-
-    def has_room(self, more: "Draft") -> bool:
-        """Whether another draft for the same partition fits in behind; another producer begins a new segment."""
-        return (
-            self.producer == more.producer
-            and len(self.payloads) + len(more.payloads) <= SEGMENT_MESSAGES_MAX
-            and self.size + more.size <= SEGMENT_BYTES_MAX
-        )
-
-    def joined(self, request: int, more: "Draft") -> "Draft":
-        """This draft with another behind it. Drafts of one request stay as they are: it may have to be tried again."""
-        joint = self
-        if not self.joins:
-            joint = copy(self)
-            joint.payloads, joint.places, joint.array, joint.joins = list(self.payloads), [*self.places], None, True
-            joint.ids, joint.traces, joint.headers = map(_listed, (self.ids, self.traces, self.headers))
-        sizes = len(joint.payloads), len(more.payloads)
-        joint.payloads += more.payloads  # type: ignore[operator]
-        joint.size += more.size
-        joint.places.append((request, more.positions))
-        joint.ids = _joined(joint.ids, more.ids, *sizes)
-        joint.traces = _joined(joint.traces, more.traces, *sizes)
-        joint.headers = _joined(joint.headers, more.headers, *sizes)
-        return joint
-
-    def answers(self, first_offset: int, created_at: datetime, answers: list[list[Pushed]]) -> None:
-        """Put the answer of every message where its caller will find it."""
-        count = len(self.payloads)
-        if count == 1:
-            [(request, [position])] = self.places
-            id = self.ids[0] if self.ids is not None else None
-            answers[request][position] = Pushed(self.partition.id, first_offset, created_at, id)
-            return
-        offsets = range(first_offset, first_offset + count)
-        ids = self.ids or repeat(None, count)
-        pushed = map(Pushed, repeat(self.partition.id), offsets, repeat(created_at), ids)
-        for request, positions in self.places:
-            own = answers[request]
-            if len(positions) == len(own):  # all that was asked for, in order
-                own[:] = islice(pushed, len(own))
-            else:
-                for position, each in zip(positions, pushed, strict=False):  # the next place goes on from here
-                    own[position] = each
-
-
 class PushRequest(Struct):
-    """The messages of one caller, checked and sorted by partition and producer."""
+    """The messages of one caller, checked; or those of several, end to end."""
 
-    size: int
-    bytes: int
-    drafts: list[Draft]
-    has_ids: bool  # whether any message carries a transaction id,
-    has_traces: bool  # a trace id,
-    has_headers: bool  # headers,
-    has_producers: bool  # a producer
+    queues: Sequence[str]
+    partitions: Sequence[str]
+    targets: set[Name]  # queues and partitions, each pair once
+    payloads: Sequence[bytes | Raw]
+    ids: Column[str]
+    traces: Column[UUID]
+    headers: Column[Raw]
+    producers: Column[str]
+    byte_count: int
+    array: bytes | None = None  # the payloads as one JSON array, where all go to one partition
+
+    @property
+    def size(self) -> int:
+        """How many messages there are."""
+        return len(self.payloads)
+
+
+class Draft(Struct, gc=False):
+    """A segment in the making: messages for one partition from one producer."""
+
+    partition: PartitionInfo
+    places: Places
+    array: bytes  # the payloads, as one JSON array
+    ids: Column[str]
+    traces: Column[UUID]
+    headers: Column[Raw]
+    producer: str | None
+
+    @property
+    def has_window(self) -> bool:
+        """Whether its ids have to be new."""
+        return bool(self.partition.queue.dedup_window)
+
+    def answer(self, first_offset: int, created_at: datetime, answers: list[Pushed]) -> None:
+        """Say what became of the messages, each at its place."""
+        if len(self.places) == 1:
+            id = self.ids[0] if self.ids is not None else None
+            answers[self.places[0]] = Pushed(self.partition.id, first_offset, created_at, id)
+            return
+        for place, each in zip(self.places, self.run(first_offset, created_at), strict=True):
+            answers[place] = each
+
+    def run(self, first_offset: int, created_at: datetime) -> PushedRun:
+        """What became of the messages, in order."""
+        offsets = range(first_offset, first_offset + len(self.places))
+        return PushedRun(self.partition.id, offsets, created_at, self.ids)
 
 
 class Original(Struct):
@@ -146,112 +100,205 @@ class Flush(Struct):
 
     id: UUID
     done: asyncio.Future[None]
-    keys: NDArray[np.uint64]  # of the ids of the requests, sorted
-    drafts: list[Draft] = []
+    request: PushRequest
+    keys: NDArray[np.uint64]  # of the ids that have to be new, sorted
+    drafts: list[Draft]
+    looked_up: set[str]  # queues where a partition may be new: no group could have been waiting for it
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
     entries: dict[int, object] = {}  # by partition id: who knows them
     beside: set[UUID] = set()  # flushes in flight meanwhile: ours has none of their ids
-    duplicates: list[tuple[int, int, PartitionInfo, str, Original]] = []  # request, position, …
-    repeats: list[tuple[int, int, PartitionInfo, str]] = []  # ids that come twice in this very flush
-    looked_up: set[str] = set()  # queues where a partition may be new: no group could have been waiting for it
-    has_ids: bool = False  # as the requests: what none of the messages has is not even sent as a list of nothing
-    has_traces: bool = False
-    has_headers: bool = False
-    has_producers: bool = False
-    _open: dict[int, int] = {}  # by partition id: which of the drafts is its last one
-
-    def note(self, request: PushRequest) -> None:
-        """What a request brings along."""
-        self.has_ids |= request.has_ids
-        self.has_traces |= request.has_traces
-        self.has_headers |= request.has_headers
-        self.has_producers |= request.has_producers
-
-    def add(self, request: int, draft: Draft, partition: PartitionInfo) -> None:
-        """Take in a draft: behind the last one of its partition, or as one of its own."""
-        if not draft.payloads:  # all of it was there already
-            return
-        last = self._open.get(partition.id)
-        if last is not None and self.drafts[last].has_room(draft):
-            self.drafts[last] = self.drafts[last].joined(request, draft)
-            return
-        draft.partition = partition
-        draft.places = [(request, draft.positions)]
-        self._open[partition.id] = len(self.drafts)
-        self.drafts.append(draft)
+    duplicates: list[tuple[int, PartitionInfo, str, Original]] = []  # by place
+    repeats: list[tuple[int, PartitionInfo, str]] = []  # ids that come twice in this very flush
 
 
 def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
-    """Refuse what cannot be pushed before it meets other requests; sort the rest."""
-    received = list(map(_payloads, messages))
-    lengths = list(map(len, received))
-    headers = encoded(list(map(_headers, messages)))
+    """Refuse what cannot be pushed before it meets other requests."""
+    if isinstance(messages, Payloads):
+        return _check_payloads(messages, partitions, payload_bytes_max)
+    payloads = [message.payload for message in messages]
+    lengths = list(map(len, payloads))
+    headers = encoded([message.headers for message in messages])
     size = _checked_size(lengths, headers)
-    array, payloads = _cut_payloads(received, lengths, payload_bytes_max)
-    ids = _given(list(map(_transaction_ids, messages)))
+    array = _checked_array(payloads, lengths, payload_bytes_max)
+    ids = _given([message.transaction_id for message in messages])
     if ids is not None:
         _check_ids(given(ids))
-    traces = _given(list(map(_trace_ids, messages)))
-    queues = list(map(_queues, messages))
-    names = list(map(_partitions, messages))
-    producers = list(map(_producers, messages))
-    drafts: list[Draft] = []
-    for places in _runs(queues, names, producers):
-        picked = _picked(payloads, places)
-        draft = Draft(
-            (queues[places[0]], names[places[0]]),
-            producers[places[0]],
-            places,
-            picked,
-            ids and _given(_picked(ids, places)),
-            traces and _given(_picked(traces, places)),
-            headers and _given(_picked(headers, places)),
-            sum(map(len, picked)),
-            array if picked is payloads else None,
-        )
-        drafts += _bounded(draft)
-    for queue, partition in partitions.unknown(draft.name for draft in drafts):
-        check_name(queue, "queue")
-        check_name(partition, "partition")
-    for producer in set(producers):
+    queues, names = [message.queue for message in messages], [message.partition for message in messages]
+    targets = {(queues[0], name) for name in set(names)} if _alike(queues) else set(zip(queues, names, strict=True))
+    _check_names(targets, partitions)
+    producers = _given([message.producer for message in messages])
+    for producer in set(producers or ()):
         if producer is not None:
             _check_producer(producer)
-    given_at_all = [each is not None for each in (ids, traces, headers, _given(producers))]
-    return PushRequest(len(messages), size, drafts, *given_at_all)
+    traces = _given([message.trace_id for message in messages])
+    own_array = array if len(targets) == 1 else None
+    return PushRequest(queues, names, targets, payloads, ids, traces, headers, producers, size, own_array)
 
 
-def _alike(values: list[Any]) -> bool:
-    return values.count(values[0]) == len(values)
+def _check_payloads(messages: Payloads, partitions: Partitions, payload_bytes_max: int) -> PushRequest:
+    array, size = messages.array, len(messages)
+    if len(array) > payload_bytes_max:
+        _check_lengths(list(map(len, messages.elements)), payload_bytes_max)
+    _check_request_size(len(array))
+    if messages.transaction_ids is not None:
+        _check_ids(messages.transaction_ids)
+    targets = {(messages.queue, messages.partition)}
+    _check_names(targets, partitions)
+    producer = messages.producer
+    if producer is not None:
+        _check_producer(producer)
+    return PushRequest(
+        [messages.queue] * size,
+        [messages.partition] * size,
+        targets,
+        messages.elements,
+        ids=messages.transaction_ids,
+        traces=None,
+        headers=None,
+        producers=None if producer is None else [producer] * size,
+        byte_count=len(array),
+        array=array,
+    )
 
 
-def _runs(queues: list[str], names: list[str], producers: list[str | None]) -> Iterable[Positions]:
-    """The positions of messages by partition and producer; where producers take turns, by turn."""
-    if _alike(producers):
-        if _alike(queues):
-            return (range(len(names)),) if _alike(names) else _places(names)
-        return _places(zip(queues, names, strict=True))
-    addresses: list[tuple[str, str, int]] = []
+def _check_names(targets: set[Name], partitions: Partitions) -> None:
+    for queue, partition in partitions.unknown(targets):
+        check_name(queue, "queue")
+        check_name(partition, "partition")
+
+
+def _alike(values: Sequence[object]) -> bool:
+    return not values or values.count(values[0]) == len(values)
+
+
+def end_to_end(requests: Sequence[PushRequest]) -> PushRequest:
+    """Several requests as one, in their order."""
+    if len(requests) == 1:
+        return requests[0]
+    sizes = [request.size for request in requests]
+    return PushRequest(
+        list(chain.from_iterable(request.queues for request in requests)),
+        list(chain.from_iterable(request.partitions for request in requests)),
+        set().union(*(request.targets for request in requests)),
+        list(chain.from_iterable(request.payloads for request in requests)),
+        _column([request.ids for request in requests], sizes),
+        _column([request.traces for request in requests], sizes),
+        _column([request.headers for request in requests], sizes),
+        _column([request.producers for request in requests], sizes),
+        sum(request.byte_count for request in requests),
+    )
+
+
+def apart(answers: list[T], requests: Sequence[PushRequest]) -> list[list[T]]:
+    """What belongs to each of the requests that were put end to end."""
+    if len(requests) == 1:
+        return [answers]
+    return [answers[start:end] for start, end in pairwise(accumulate((each.size for each in requests), initial=0))]
+
+
+def segmented(
+    request: PushRequest, partitions: Mapping[Name, PartitionInfo], left_out: Collection[int] = ()
+) -> list[Draft]:
+    """The segments of a request in the order of their partitions, without the messages at some places."""
+    found: list[Draft] = []
+    for name, places in _by_partition(request):
+        partition = partitions[name]
+        own = [place for place in places if place not in left_out] if left_out else places
+        found += [_draft(request, partition, piece) for piece in _pieces(request, own)]
+    found.sort(key=attrgetter("partition.id"))
+    return found
+
+
+def _by_partition(request: PushRequest) -> Iterable[tuple[Name, Places]]:
+    """Where the messages of each partition are; where producers take turns in one, those of each turn."""
+    if request.producers is not None:
+        return _by_turn(request, request.producers)
+    if len(request.targets) == 1:
+        return [(name, range(request.size)) for name in request.targets]
+    if _alike(request.queues):
+        return [((request.queues[0], partition), places) for partition, places in _places(request.partitions)]
+    return _places(zip(request.queues, request.partitions, strict=True))
+
+
+def _by_turn(request: PushRequest, producers: Sequence[str | None]) -> Iterable[tuple[Name, Places]]:
     turns: dict[Name, tuple[str | None, int]] = {}  # by partition: who was last, and how often that changed
-    for queue, name, producer in zip(queues, names, producers, strict=True):
-        last, turn = turns.get((queue, name), (producer, 0))
+    addresses: list[tuple[Name, int]] = []
+    for name, producer in zip(zip(request.queues, request.partitions, strict=True), producers, strict=True):
+        last, turn = turns.get(name, (producer, 0))
         turn += producer != last
-        turns[queue, name] = producer, turn
-        addresses.append((queue, name, turn))
-    return _places(addresses)
+        turns[name] = producer, turn
+        addresses.append((name, turn))
+    return [(name, places) for (name, _), places in _places(addresses)]
 
 
-def _places(addresses: Iterable[Hashable]) -> Iterable[Positions]:
+def _places(addresses: Iterable[Address]) -> Iterable[tuple[Address, Places]]:
     """Where each address is found."""
-    places: dict[Hashable, list[int]] = defaultdict(list)
-    for position, address in enumerate(addresses):
-        places[address].append(position)
-    return places.values()
+    places: dict[Address, list[int]] = defaultdict(list)
+    for place, address in enumerate(addresses):
+        places[address].append(place)
+    return places.items()
 
 
-def _picked(values: Sequence[T], places: Positions) -> Sequence[T]:
-    if len(places) == len(values):
-        return values
-    return itemgetter(*places)(values) if len(places) > 1 else (values[places[0]],)
+def _pieces(request: PushRequest, places: Places) -> Iterator[Places]:
+    """As many pieces as it takes for no segment to be too large; any one message fits."""
+    if len(places) > SEGMENT_MESSAGES_MAX or request.byte_count > SEGMENT_BYTES_MAX:
+        start = size = 0
+        for end, place in enumerate(places):
+            more = len(request.payloads[place])
+            if end > start and (size + more > SEGMENT_BYTES_MAX or end - start == SEGMENT_MESSAGES_MAX):
+                yield places[start:end]
+                start, size = end, 0
+            size += more
+        places = places[start:]
+    if places:
+        yield places
+
+
+def _draft(request: PushRequest, partition: PartitionInfo, places: Places) -> Draft:
+    """The segment of the messages at some places."""
+    ids, traces, headers, producers = request.ids, request.traces, request.headers, request.producers
+    if len(places) == request.size:
+        return Draft(
+            partition,
+            places,
+            request.array or json_array(request.payloads),
+            ids,
+            traces,
+            headers,
+            producers[0] if producers is not None else None,
+        )
+    if len(places) == 1:
+        [place] = places
+        return Draft(
+            partition,
+            places,
+            b"[%b]" % request.payloads[place],
+            (ids[place],) if ids is not None and ids[place] is not None else None,
+            (traces[place],) if traces is not None and traces[place] is not None else None,
+            (headers[place],) if headers is not None and headers[place] is not None else None,
+            producers[place] if producers is not None else None,
+        )
+    pick = itemgetter(*places)
+    return Draft(
+        partition,
+        places,
+        json_array(pick(request.payloads)),
+        ids and _given(pick(ids)),
+        traces and _given(pick(traces)),
+        headers and _given(pick(headers)),
+        producers[places[0]] if producers is not None else None,
+    )
+
+
+def _column(columns: Sequence[Column[T]], sizes: Sequence[int]) -> Column[T]:
+    """Columns end to end; where some are missing, there is nothing for so many messages."""
+    if columns.count(None) == len(columns):
+        return None
+    return list(
+        chain.from_iterable(
+            repeat(None, size) if column is None else column for column, size in zip(columns, sizes, strict=True)
+        )
+    )
 
 
 def _checked_size(lengths: list[int], headers: Sequence[Raw | None] | None) -> int:
@@ -259,32 +306,34 @@ def _checked_size(lengths: list[int], headers: Sequence[Raw | None] | None) -> i
     size = sum(lengths)
     if headers is not None:
         size += sum(map(len, filter(None, headers)))
-    if size > REQUEST_BYTES_MAX:
-        raise PayloadTooLarge(f"the messages have {size} bytes together; {REQUEST_BYTES_MAX} is the most")
+    _check_request_size(size)
     return size
 
 
-def _cut_payloads(payloads: list[bytes], lengths: list[int], bytes_max: int) -> tuple[bytes, list[Raw]]:
-    """The payloads as an array, and cut out of it, known to be JSON; refuses the first that is not."""
+def _check_request_size(size: int) -> None:
+    if size > REQUEST_BYTES_MAX:
+        raise PayloadTooLarge(f"the messages have {size} bytes together; {REQUEST_BYTES_MAX} is the most")
+
+
+def _check_lengths(lengths: list[int], bytes_max: int) -> None:
     if max(lengths) > bytes_max:
         place = next(place for place, length in enumerate(lengths) if length > bytes_max)
         raise PayloadTooLarge(f"message {place} has {lengths[place]} bytes; {bytes_max} is the most")
+
+
+def _checked_array(payloads: list[bytes], lengths: list[int], bytes_max: int) -> bytes:
+    """The payloads as an array, known to be JSON; refuses the first that is not."""
+    _check_lengths(lengths, bytes_max)
     joined = json_array(payloads)
     try:
         if not joined.isascii():
             joined.decode()
-        pieces = cut(joined)
-        if _same(pieces, payloads, lengths):
-            return joined, pieces
+        if _same(cut(joined), payloads, lengths):
+            return joined
     except NOT_JSON:
         pass
     for place, payload in enumerate(payloads):
-        try:
-            payload.decode()
-            if len(cut(b"[" + payload + b"]")) != 1:
-                raise InvalidPayload(f"the payload of message {place} is not one JSON value")
-        except NOT_JSON as error:
-            raise InvalidPayload(f"the payload of message {place} is not JSON: {error}") from None
+        check_json(payload, place)
     raise InvalidPayload("the payloads are not JSON")
 
 
@@ -320,72 +369,9 @@ def _given(values: Sequence[T | None]) -> Sequence[T | None] | None:
     return None if values.count(None) == len(values) else values
 
 
-def _listed(values: Sequence[Any] | None) -> list[Any] | None:
-    return None if values is None else list(values)
-
-
-def _joined(have: Any, more: Sequence[T | None] | None, before: int, count: int) -> list[T | None] | None:
-    """A list of `before` values, with `count` more behind; either may be missing."""
-    if have is None and more is None:
-        return None
-    joined: list[T | None] = have if have is not None else [None] * before
-    joined += more if more is not None else [None] * count
-    return joined
-
-
-def _bounded(draft: Draft) -> list[Draft]:
-    """The draft, or as many as it takes for none to be larger than a segment may be; any one message fits."""
-    count = len(draft.payloads)
-    if count <= SEGMENT_MESSAGES_MAX and draft.size <= SEGMENT_BYTES_MAX:
-        return [draft]
-    pieces: list[Draft] = []
-    start = 0
-    while start < count:
-        end, size = start + 1, len(draft.payloads[start])
-        while (
-            end < count
-            and end - start < SEGMENT_MESSAGES_MAX
-            and size + (more := len(draft.payloads[end])) <= SEGMENT_BYTES_MAX
-        ):
-            end, size = end + 1, size + more
-        pieces.append(
-            Draft(
-                draft.name,
-                draft.producer,
-                draft.positions[start:end],
-                draft.payloads[start:end],
-                draft.ids[start:end] if draft.ids is not None else None,
-                draft.traces[start:end] if draft.traces is not None else None,
-                draft.headers[start:end] if draft.headers is not None else None,
-                size,
-            )
-        )
-        start = end
-    return pieces
-
-
-def ids_by_partition(
-    requests: Sequence[PushRequest], places: Sequence[PartitionInfo]
-) -> dict[PartitionInfo, list[str]]:
-    """The ids that have to be new; where the window is zero, none has."""
-    ids: dict[PartitionInfo, list[str]] = {}
-    drafts = [draft for request in requests for draft in request.drafts]
-    for draft, partition in zip(drafts, places, strict=True):
-        if draft.ids is not None and partition.queue.dedup_window:
-            ids.setdefault(partition, []).extend(given(draft.ids))
-    return ids
-
-
 def given(ids: Sequence[str | None]) -> Sequence[str]:
     """The ids without the gaps."""
     return list(filter(None, ids)) if None in ids else ids  # type: ignore[return-value]
-
-
-def json_array(payloads: Sequence[Raw] | Sequence[bytes]) -> bytes:
-    """The JSON array of some JSON texts, with one allocation: they can be large."""
-    if len(payloads) == 1:
-        return b"[%b]" % payloads[0]
-    return b",".join((b"[%b" % payloads[0], *payloads[1:-1], b"%b]" % payloads[-1]))
 
 
 def texts(values: Iterable[object] | None) -> str | None:

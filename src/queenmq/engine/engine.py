@@ -111,7 +111,7 @@ class Engine:
     ) -> None:
         await self.close()
 
-    async def push(self, messages: Sequence[Outgoing]) -> list[Pushed]:
+    async def push(self, messages: Sequence[Outgoing]) -> Sequence[Pushed]:
         """Append messages to their partitions, all or none; answers in their order."""
         self._check_open()
         return await self.pusher.push(messages)
@@ -164,7 +164,7 @@ class Engine:
         acks: Sequence[Ack] = (),
         messages: Sequence[Outgoing] = (),
         required_leases: Sequence[UUID] = (),
-    ) -> list[Pushed]:
+    ) -> Sequence[Pushed]:
         """Acknowledge and push together, all or nothing. Raises LeaseGone, NotInLease and what push raises."""
         self._check_open()
         if not acks and not messages:

@@ -1,7 +1,7 @@
 """Which ids are in the log already: from memory where it knows, from the log where it does not."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import compress
 
@@ -17,7 +17,7 @@ FIND_IDS = "select * from queen.find_ids($1, $2)"
 
 _ids = msgspec.json.Decoder(list[str | None])
 
-IdsByPartition = dict[PartitionInfo, list[str]]
+PartitionIds = tuple[PartitionInfo, Sequence[str]]
 
 
 class Originals:
@@ -27,7 +27,9 @@ class Originals:
         self._database = database
         self._window = window
 
-    async def find(self, ids: IdsByPartition, keys: Keys, clash: Callable[[], Flush | None]) -> dict[IdKey, Original]:
+    async def find(
+        self, ids: Sequence[PartitionIds], keys: Keys, clash: Callable[[], Flush | None]
+    ) -> dict[IdKey, Original]:
         """Those of the ids that are there already; a flush in flight that `clash` names is waited for.
 
         True until somebody waits: a flush that is on its way may end.
@@ -45,9 +47,9 @@ class Originals:
             for row in await self._database.rows(FIND_IDS, *asked):
                 looked_up[doubtful[row["item"] - 1]] = Original(row["offset"], row["created_at"])
 
-    async def _load_windows(self, ids: IdsByPartition) -> None:
+    async def _load_windows(self, ids: Sequence[PartitionIds]) -> None:
         """Read the recent ids of partitions that we know nothing of."""
-        unknown = {partition.id: partition for partition in ids if self._window.get(partition.id) is None}
+        unknown = {partition.id: partition for partition, _ in ids if self._window.get(partition.id) is None}
         for partition in [partition for partition in unknown.values() if partition.seen_offset == 0]:
             self._window.start(partition.id, 0)
             del unknown[partition.id]
@@ -65,7 +67,7 @@ class Originals:
         self._window.add(told)
 
     def _recall(
-        self, ids: IdsByPartition, keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
+        self, ids: Sequence[PartitionIds], keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
     ) -> tuple[dict[IdKey, Original], list[tuple[int, str, int]]]:
         """Originals that we know, or have looked up, and what is still to be looked up: partition id, id, as of when.
 
@@ -79,7 +81,7 @@ class Originals:
             return originals, doubtful
         now = datetime.now(UTC)
         start = 0
-        for partition, own in ids.items():
+        for partition, own in ids:
             suspected = list(compress(own, seen[start : start + len(own)]))
             start += len(own)
             entry = self._window.get(partition.id)

@@ -41,9 +41,6 @@ class PartitionInfo:
         self.seen_offset = seen_offset
 
 
-NOWHERE = PartitionInfo(0, ("", ""), QueueInfo(0, ""), 0)  # of what has no partition yet
-
-
 class Partitions:
     """The partitions this process has pushed to."""
 
@@ -57,13 +54,12 @@ class Partitions:
         known = self._known
         return {name for name in names if name not in known}  # a set less the keys would look at every key
 
-    def of(self, names: Iterable[Name]) -> list[PartitionInfo]:
-        """Partitions that were resolved, in the order of the names."""
-        return [self._known[name] for name in names]
+    def of(self, names: Iterable[Name]) -> dict[Name, PartitionInfo]:
+        """Partitions that were resolved, by name."""
+        return {name: self._known[name] for name in names}
 
-    async def resolve(self, names: Iterable[Name]) -> set[str]:
+    async def resolve(self, wanted: set[Name]) -> set[str]:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""
-        wanted = set(names)
         looked_up: set[str] = set()
         while missing := sorted(self.unknown(wanted)):  # again: others may forget some
             queues, partitions = [name[0] for name in missing], [name[1] for name in missing]

@@ -33,6 +33,8 @@ PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
 SHARED_FROM = 16  # requests that gathered; fewer go out as one call
 FULL_SCAN_SECONDS = 1.0  # how often a pop looks at all ready partitions, however old
+FULL_SCAN_SECONDS_MAX = 30.0  # when that takes long, as over what an old snapshot keeps
+FULL_SCAN_SHARE = 0.05  # of the time, at most, until then
 KINDS_MAX = 10_000  # of which we remember where ready partitions begin
 
 POP = """
@@ -100,11 +102,23 @@ class Popped(Struct, frozen=True, dict=True):
 class ReadySince:
     """Where ready partitions of a kind begin (see ready_since of queen.pop_batch)."""
 
-    __slots__ = ("looked_at", "since")
+    __slots__ = ("looked_at", "pause", "since", "took")
 
     def __init__(self) -> None:
         self.since: datetime | None = None
+        self.took = 0.0
+        self.look()
+
+    def look(self) -> None:
+        """All of them are looked at now."""
+        self.since = None
         self.looked_at = monotonic()
+        self.pause = FULL_SCAN_SECONDS
+
+    def looked(self, seconds: float) -> None:
+        """How long that took; it counts when it took as long twice in a row, or a call that had to wait would."""
+        last, self.took = self.took, seconds
+        self.pause = min(max(FULL_SCAN_SECONDS, min(last, seconds) / FULL_SCAN_SHARE), FULL_SCAN_SECONDS_MAX)
 
 
 class Popper:
@@ -186,6 +200,7 @@ class Popper:
         started = perf_counter()
         rows = await self._claim(requests, lease_ids)
         leased = perf_counter()
+        self._note_looks(requests, leased - started)
         try:
             segments = await self._segments.read([_range(row) for row in rows])
         except QueenError:
@@ -273,12 +288,20 @@ class Popper:
     def _ready_since(self, kind: PopKind) -> datetime | None:
         """Where to begin looking; from time to time, at the very beginning."""
         known = self._ready.get(kind)
-        if known is None or monotonic() - known.looked_at >= FULL_SCAN_SECONDS:
+        if known is None:
             if len(self._ready) >= KINDS_MAX:
                 self._ready.clear()
             self._ready[kind] = ReadySince()
             return None
+        if monotonic() - known.looked_at >= known.pause:
+            known.look()
         return known.since
+
+    def _note_looks(self, requests: list[PopRequest], seconds: float) -> None:
+        for kind in {request.kind for request in requests}:
+            known = self._ready.get(kind)
+            if known is not None and known.since is None:
+                known.looked(seconds)
 
     def _note_ready(self, kind: PopKind, since: datetime) -> None:
         known = self._ready.get(kind)

@@ -6,8 +6,7 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -19,15 +18,17 @@ from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.dedup import NO_KEYS, DedupWindow, Keys, WrittenIds, among, keys_of
-from queenmq.engine.drafts import Draft, Flush, IdKey, Original, PushRequest, json_array, texts
-from queenmq.engine.originals import Originals, told_ids
-from queenmq.engine.partitions import PartitionInfo, Partitions
+from queenmq.engine.drafts import Draft, Flush, IdKey, Original, PushRequest, given, texts
+from queenmq.engine.originals import Originals, PartitionIds, told_ids
+from queenmq.engine.partitions import Partitions
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
 from queenmq.model import FlushMark, Outgoing, Pushed
+from queenmq.model.payloads import cut, json_array
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
+FURTHER_MESSAGES = 1_000  # that wait, before a further call goes out beside the one in flight
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
 PUSH = "select * from queen.push_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
@@ -54,9 +55,10 @@ class Pusher:
             calls_max=settings.push_calls_max,
             weight=self._weight,
             weight_max=settings.push_messages_max,
+            further_from=min(FURTHER_MESSAGES, settings.push_messages_max),
         )
 
-    async def push(self, messages: Sequence[Outgoing]) -> list[Pushed]:
+    async def push(self, messages: Sequence[Outgoing]) -> Sequence[Pushed]:
         """Append messages, all or none; answers in their order."""
         return await self.batcher.submit(self.check(messages)) if messages else []
 
@@ -66,9 +68,9 @@ class Pusher:
 
     def _weight(self, request: PushRequest) -> int:
         """What a request fills of a call, by its messages or by its bytes."""
-        return max(request.size, request.bytes * self._settings.push_messages_max // FLUSH_BYTES_MAX)
+        return max(request.size, request.byte_count * self._settings.push_messages_max // FLUSH_BYTES_MAX)
 
-    async def _push_all(self, requests: list[PushRequest]) -> Sequence[list[Pushed] | QueenError]:
+    async def _push_all(self, requests: list[PushRequest]) -> Sequence[Sequence[Pushed] | QueenError]:
         told: dict[IdKey, Original] = {}
         for _ in range(ATTEMPTS_MAX):
             flush = await self.prepare(requests, told)
@@ -78,7 +80,7 @@ class Pusher:
                     return self.answers(requests, flush, row)
                 told |= self.learn(flush, row)
             except (PartitionNotFound, EncryptionRequired) as refusal:
-                await self.relearn(requests, flush, refusal)
+                await self.relearn(flush, refusal)
             finally:
                 self.finish(flush)
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
@@ -86,20 +88,28 @@ class Pusher:
     # -- before the call
 
     async def prepare(self, requests: Sequence[PushRequest], told: dict[IdKey, Original]) -> Flush:
-        """Resolve names, learn the ids of the partitions, leave out duplicates, group into segments.
+        """Resolve names, group into segments, learn the ids of their partitions, leave out duplicates.
 
         `told`: originals that a refused call has named.
         """
-        names = [draft.name for request in requests for draft in request.drafts]
-        looked_up = await self.partitions.resolve(names)
-        places = self.partitions.of(names)  # as of now: others may forget them while we wait
-        ids, keys, originals = {}, NO_KEYS, told
-        if any(request.has_ids for request in requests):
-            ids = drafts.ids_by_partition(requests, places)
-            keys = keys_of([(partition.id, own) for partition, own in ids.items()])
+        request = drafts.end_to_end(requests)
+        looked_up = await self.partitions.resolve(request.targets)
+        partitions = self.partitions.of(request.targets)  # as of now: others may forget them while we wait
+        segments = drafts.segmented(request, partitions)
+        ids: list[PartitionIds] = []
+        keys, originals = NO_KEYS, told
+        if request.ids is not None:
+            ids = [(each.partition, given(each.ids)) for each in segments if each.ids is not None and each.has_window]
+            keys = keys_of([(partition.id, own) for partition, own in ids])
             originals = await self._originals.find(ids, keys, lambda: self._clash(keys)) | told
-        flush = self._draft(requests, places, ids, keys, originals)
-        flush.looked_up = looked_up
+        flush = Flush(uuid4(), asyncio.get_running_loop().create_future(), request, np.sort(keys), segments, looked_up)
+        if originals or (flush.keys[1:] == flush.keys[:-1]).any():
+            flush.drafts = drafts.segmented(request, partitions, self._left_out(flush, originals))
+        for partition, _ in ids:
+            entry = self._window.get(partition.id)
+            if entry is not None:
+                flush.expected[partition.id] = entry.known
+                flush.entries[partition.id] = entry
         self._begin(flush)
         try:
             if await self._originals_exist(flush):
@@ -108,36 +118,29 @@ class Pusher:
             self.finish(flush)
             raise
         self.finish(flush)
-        self.partitions.drop(names)
+        self.partitions.drop(request.targets)
         return await self.prepare(requests, {})
 
-    def _draft(
-        self,
-        requests: Sequence[PushRequest],
-        places: Iterable[PartitionInfo],
-        ids: Iterable[PartitionInfo],
-        keys: Keys,
-        originals: dict[IdKey, Original],
-    ) -> Flush:
-        flush = Flush(uuid4(), asyncio.get_running_loop().create_future(), np.sort(keys))
-        all_new = not originals and not (flush.keys[1:] == flush.keys[:-1]).any()
-        taken: dict[int, set[str]] = defaultdict(set)  # ids in this flush, by partition id
-        partitions = iter(places)
-        for number, request in enumerate(requests):
-            flush.note(request)
-            for draft, partition in zip(request.drafts, partitions, strict=False):  # the next request goes on from here
-                if draft.ids is None or all_new or not partition.queue.dedup_window:
-                    flush.add(number, draft, partition)
+    def _left_out(self, flush: Flush, originals: dict[IdKey, Original]) -> set[int]:
+        """Where messages are that are there already, or come earlier in this flush; they are noted."""
+        left_out: set[int] = set()
+        taken: set[IdKey] = set()
+        for draft in flush.drafts:
+            if draft.ids is None or not draft.has_window:
+                continue
+            for place, id in zip(draft.places, draft.ids, strict=True):
+                if id is None:
+                    continue
+                key = draft.partition.id, id
+                if key in originals:
+                    flush.duplicates.append((place, draft.partition, id, originals[key]))
+                    left_out.add(place)
+                elif key in taken:
+                    flush.repeats.append((place, draft.partition, id))
+                    left_out.add(place)
                 else:
-                    own = taken[partition.id]
-                    flush.add(number, self._new_only(flush, number, draft, partition, originals, own), partition)
-        flush.drafts.sort(key=attrgetter("partition.id"))
-        for partition in ids:
-            entry = self._window.get(partition.id)
-            if entry is not None:
-                flush.expected[partition.id] = entry.known
-                flush.entries[partition.id] = entry
-        return flush
+                    taken.add(key)
+        return left_out
 
     def _begin(self, flush: Flush) -> None:
         """From here until it is finished, this flush and the others in flight know of each other."""
@@ -150,7 +153,7 @@ class Pusher:
         """Duplicates are found in memory; a partition that holds their originals may have been deleted."""
         if not flush.duplicates:
             return True
-        asked = {partition.id for _, _, partition, _, _ in flush.duplicates}
+        asked = {partition.id for _, partition, _, _ in flush.duplicates}
         asked -= {draft.partition.id for draft in flush.drafts}  # of these the call will tell
         return not asked or await self._database.value(EXISTING, list(asked)) == len(asked)
 
@@ -159,73 +162,43 @@ class Pusher:
         if self._in_flight.pop(flush.id, None) is not None:
             flush.done.set_result(None)
 
-    async def relearn(
-        self, requests: Sequence[PushRequest], flush: Flush, refusal: PartitionNotFound | EncryptionRequired
-    ) -> None:
+    async def relearn(self, flush: Flush, refusal: PartitionNotFound | EncryptionRequired) -> None:
         """What we knew of these queues is out of date: a partition is gone, or encryption came."""
         encrypted = any(draft.partition.queue.encrypted for draft in flush.drafts)
         if isinstance(refusal, EncryptionRequired) and encrypted and not self._cipher.can_encrypt:
             raise refusal
-        names = {draft.name for request in requests for draft in request.drafts}
-        self.partitions.drop(names)
-        await self.partitions.resolve(names)
+        self.partitions.drop(flush.request.targets)
+        await self.partitions.resolve(flush.request.targets)
 
     def _clash(self, keys: Keys) -> Flush | None:
         """A flush in flight that seems to carry one of our ids: its outcome decides about ours."""
         return next((flush for flush in self._in_flight.values() if among(flush.keys, keys).any()), None)
 
-    def _new_only(
-        self,
-        flush: Flush,
-        request: int,
-        draft: Draft,
-        partition: PartitionInfo,
-        originals: dict[IdKey, Original],
-        taken: set[str],
-    ) -> Draft:
-        """The draft without the messages that are there already, or come earlier in this flush."""
-        left_out: set[int] = set()
-        for index, id in enumerate(draft.ids or ()):
-            if id is None:
-                continue
-            original = originals.get((partition.id, id))
-            if original is not None:
-                flush.duplicates.append((request, draft.positions[index], partition, id, original))
-                left_out.add(index)
-            elif id in taken:
-                flush.repeats.append((request, draft.positions[index], partition, id))
-                left_out.add(index)
-            else:
-                taken.add(id)
-        return draft.without(left_out) if left_out else draft
-
     # -- the call
 
     def arguments(self, flush: Flush) -> list[Any]:
         """The arguments of queen.push_segments."""
-        written = flush.drafts
+        written, request = flush.drafts, flush.request
         encrypted = [draft.partition.queue.encrypted for draft in written]
         seals = any(encrypted)
         return [
             [draft.partition.id for draft in written],
-            [len(draft.payloads) for draft in written],
-            [self._sealed(draft) for draft in written]
-            if seals
-            else [draft.array or json_array(draft.payloads) for draft in written],
-            [texts(draft.ids) for draft in written] if flush.has_ids else None,
-            [texts(draft.traces) for draft in written] if flush.has_traces else None,
-            [draft.producer for draft in written] if flush.has_producers else None,
+            [len(draft.places) for draft in written],
+            [self._sealed(draft) if seals else draft.array for draft in written],
+            [texts(draft.ids) for draft in written] if request.ids is not None else None,
+            [texts(draft.traces) for draft in written] if request.traces is not None else None,
+            [draft.producer for draft in written] if request.producers is not None else None,
             encrypted if seals else None,
-            [flush.expected.get(draft.partition.id) for draft in written] if flush.has_ids else None,
+            [flush.expected.get(draft.partition.id) for draft in written] if request.ids is not None else None,
             flush.id,
-            list(flush.beside) if flush.has_ids else None,
-            [texts(draft.headers) for draft in written] if flush.has_headers else None,
+            list(flush.beside) if request.ids is not None else None,
+            [texts(draft.headers) for draft in written] if request.headers is not None else None,
         ]
 
     def _sealed(self, draft: Draft) -> bytes:
         if draft.partition.queue.encrypted:
-            return json_array([self._cipher.encrypt(bytes(payload)) for payload in draft.payloads])
-        return draft.array or json_array(draft.payloads)
+            return json_array([self._cipher.encrypt(bytes(payload)) for payload in cut(draft.array)])
+        return draft.array
 
     async def _write(self, flush: Flush) -> Any:
         return await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
@@ -292,27 +265,29 @@ class Pusher:
                     originals[each.partition.id, id] = Original(offset, each.created_at)
         return originals
 
-    def answers(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> list[list[Pushed]]:
+    def answers(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> Sequence[Sequence[Pushed]]:
         """What every caller is told; the segments and ids are remembered on the way."""
-        answers: list[list[Any]] = [[None] * request.size for request in requests]
+        answers: list[Any] = [None] * flush.request.size
         written: dict[tuple[int, str | None], Original] = {}  # only where an id comes twice in the flush
         if row is not None:
             self.learn(flush, row)
+            self._remember(flush, row)
+            self._ring(flush, set(row["woken"] or ()))
+            if len(requests) == len(flush.drafts) == 1 and len(flush.drafts[0].places) == flush.request.size:
+                return [flush.drafts[0].run(row["first_offsets"][0], row["created_ats"][0])]
             for draft, first_offset, created_at in zip(
                 flush.drafts, row["first_offsets"], row["created_ats"], strict=True
             ):
-                draft.answers(first_offset, created_at, answers)
+                draft.answer(first_offset, created_at, answers)
                 if flush.repeats and draft.ids is not None:
-                    for offset, each in enumerate(draft.ids, first_offset):
-                        written[draft.partition.id, each] = Original(offset, created_at)
-            self._remember(flush, row)
-            self._ring(flush, set(row["woken"] or ()))
-        for request, position, partition, id, original in flush.duplicates:
-            answers[request][position] = Pushed(partition.id, original.offset, original.created_at, id, True)
-        for request, position, partition, id in flush.repeats:
+                    for offset, id in enumerate(draft.ids, first_offset):
+                        written[draft.partition.id, id] = Original(offset, created_at)
+        for place, partition, id, original in flush.duplicates:
+            answers[place] = Pushed(partition.id, original.offset, original.created_at, id, True)
+        for place, partition, id in flush.repeats:
             first = written[partition.id, id]
-            answers[request][position] = Pushed(partition.id, first.offset, first.created_at, id, True)
-        return answers
+            answers[place] = Pushed(partition.id, first.offset, first.created_at, id, True)
+        return drafts.apart(answers, requests)
 
     def _ring(self, flush: Flush, woken: set[int]) -> None:
         """Wake polls where a group was waiting, and where a partition is so new that no group could be."""
@@ -328,29 +303,31 @@ class Pusher:
 
     def _remember(self, flush: Flush, row: Any) -> None:
         """Keep what was written for those who pop it next, and its ids for those who push them again."""
-        places = list(zip(flush.drafts, row["first_offsets"], row["created_ats"], strict=True))
         written: list[WrittenIds] = []
-        for draft, first_offset, created_at in places:
-            partition, count = draft.partition, len(draft.payloads)
+        segments: list[Segment] = []
+        for draft, first_offset, created_at in zip(flush.drafts, row["first_offsets"], row["created_ats"], strict=True):
+            partition, count = draft.partition, len(draft.places)
             partition.seen_offset = max(partition.seen_offset, first_offset + count)
             entry = self._window.get(partition.id)
-            if entry is not None:
+            if entry is not None and draft.ids is not None and partition.id not in flush.entries:
+                self._window.drop(partition.id)  # nobody asked for these ids to be new: they are not among our keys
+            elif entry is not None:
                 # The call has looked at, and told, all below our segment; but not to one who began to listen later.
                 if flush.entries.get(partition.id) is entry and partition.id in flush.expected:
                     entry.catch_up(first_offset)
                 written.append(WrittenIds(partition, first_offset, count, draft.ids, created_at))
-        self._window.add(written)
-        self._cache.put(
-            Segment(
-                draft.partition.id,
-                first_offset,
-                created_at,
-                draft.payloads,
-                draft.ids,
-                draft.traces,
-                draft.headers,
-                draft.producer,
-                draft.size,
+            segments.append(
+                Segment(
+                    partition.id,
+                    first_offset,
+                    count,
+                    created_at,
+                    draft.array,
+                    draft.ids,
+                    draft.traces,
+                    draft.headers,
+                    draft.producer,
+                )
             )
-            for draft, first_offset, created_at in places
-        )
+        self._window.add(written, flush.keys)
+        self._cache.put(segments)

@@ -1,4 +1,4 @@
-"""Segments in memory: cut once, kept while they are likely to be read again.
+"""Segments in memory: kept while they are likely to be read again, and cut once.
 
 A segment never changes after it was written, so it can be kept as long as there is room. Whoever pushed it puts it
 here; five groups reading one stream read the table once; a consumer that takes one message at a time from a
@@ -19,62 +19,66 @@ from msgspec import Raw, Struct
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.errors import EncryptionRequired
+from queenmq.model.payloads import cut, json_array
 
-_payloads = msgspec.json.Decoder(list[Raw])
 _texts = msgspec.json.Decoder(list[str | None])
 _uuids = msgspec.json.Decoder(list[UUID | None])
 _nothing = Raw(b"null")
 _first_offset = attrgetter("first_offset")
 
-FETCH = "select * from queen.fetch_segments($1, $2, $3)"
+FETCH = "select * from queen.fetch_segments($1, $2, $3, $4)"
 
 Range = tuple[int, int, int]  # partition id, from, to
 
 OVERHEAD_BYTES = 200  # of a segment
 MESSAGE_OVERHEAD_BYTES = 100  # of a message in it
-
-
-def cut(payloads: bytes | memoryview | str) -> list[Raw]:
-    """The elements of a JSON array, unread."""
-    return _payloads.decode(payloads)
+AHEAD_BYTES_MAX = 256 << 10  # read behind a range that was not in memory, for who comes back for the next one
 
 
 class Segment(Struct, gc=False):
-    """The messages of one flush to one partition, cut."""
+    """The messages of one flush to one partition; cut when somebody reads them."""
 
     partition_id: int
     first_offset: int
+    count: int
     created_at: datetime
-    payloads: Sequence[Raw]
+    array: bytes  # the payloads, as one JSON array
     transaction_ids: Sequence[str | None] | None
     trace_ids: Sequence[UUID | None] | None
     headers: Sequence[Raw | None] | None
     producer: str | None
-    bytes: int
     read: bool = False  # since it came, or had its last turn
+    _cut: Sequence[Raw] | None = None
 
     @property
     def end(self) -> int:
         """The offset after its last message."""
-        return self.first_offset + len(self.payloads)
+        return self.first_offset + self.count
+
+    @property
+    def payloads(self) -> Sequence[Raw]:
+        """One for each message."""
+        if self._cut is None:
+            self._cut = cut(self.array)
+        return self._cut
 
     @classmethod
     def of_row(cls, row: Any, cipher: Cipher) -> "Segment":
         """A segment as queen.fetch_segments answers it."""
-        payloads = cut(row["payloads"])
+        array = row["payloads"]
         if row["encrypted"]:
-            payloads = [Raw(cipher.decrypt(bytes(payload))) for payload in payloads]
+            array = json_array([cipher.decrypt(bytes(payload)) for payload in cut(array)])
         ids, traces, headers = row["transaction_ids"], row["trace_ids"], row["headers"]
         return cls(
             row["partition_id"],
             row["first_offset"],
+            row["message_count"],
             row["created_at"],
-            payloads,
+            array,
             _texts.decode(ids) if ids else None,
             _uuids.decode(traces) if traces else None,
             [None if each == _nothing else each for each in cut(headers)] if headers else None,
             row["producer"],
-            len(row["payloads"]) + len(ids or ""),
         )
 
 
@@ -91,6 +95,10 @@ class SegmentCache:
         self._bytes = 0
         self._turns: deque[Segment] = deque()
         self._partitions: dict[int, list[Segment]] = {}  # by partition id, in the order of the log
+
+    def share(self, partitions: int) -> int:
+        """How many bytes there would be for each if so many partitions came to those that are here."""
+        return self._bytes_max // (len(self._partitions) + partitions)
 
     def put(self, segments: Iterable[Segment]) -> None:
         """Keep segments, at the cost of others."""
@@ -162,7 +170,9 @@ class SegmentReader:
             else:
                 found[each] = segments
         if missing:
-            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)))
+            # Not more than can be kept until everybody has come back: half, as what is cut takes room too.
+            ahead = min(AHEAD_BYTES_MAX, self._cache.share(len(missing)) // 2)
+            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)), ahead)
             fetched: dict[int, list[Segment]] = {}
             unreadable: list[tuple[Range, EncryptionRequired]] = []
             for row in rows:
@@ -187,4 +197,4 @@ def _overlap(one: Range, other: Range) -> bool:
 
 def _cost(segment: Segment) -> int:
     headers = sum(map(len, filter(None, segment.headers))) if segment.headers is not None else 0
-    return segment.bytes + headers + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * len(segment.payloads)
+    return len(segment.array) + headers + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * segment.count

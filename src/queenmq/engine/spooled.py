@@ -67,7 +67,7 @@ class Spooled:
                     return
                 told |= self._pusher.learn(flush, row)
             except (PartitionNotFound, EncryptionRequired) as refusal:
-                await self._pusher.relearn(requests, flush, refusal)
+                await self._pusher.relearn(flush, refusal)
             except PositionMoved:
                 self._ring(requests)  # who stored it may have had no time to
                 raise
@@ -84,5 +84,5 @@ class Spooled:
         return row
 
     def _ring(self, requests: Sequence[PushRequest]) -> None:
-        for queue in {draft.name[0] for request in requests for draft in request.drafts}:
+        for queue in {queue for request in requests for queue, _ in request.targets}:
             self._bell.ring(queue)

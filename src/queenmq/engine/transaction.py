@@ -38,7 +38,7 @@ class Transactor:
 
     async def run(
         self, acks: Sequence[Ack], messages: Sequence[Outgoing], required_leases: Sequence[UUID] = ()
-    ) -> list[Pushed]:
+    ) -> Sequence[Pushed]:
         """Acknowledge and push, all or nothing; answers for the messages, in order."""
         self._running += 1
         self._idle.clear()
@@ -55,7 +55,7 @@ class Transactor:
 
     async def _run(
         self, acks: Sequence[Ack], messages: Sequence[Outgoing], required_leases: Sequence[UUID]
-    ) -> list[Pushed]:
+    ) -> Sequence[Pushed]:
         ack.check(acks)
         requests = [self._pusher.check(messages)] if messages else []
         told: dict[IdKey, Original] = {}
@@ -68,12 +68,12 @@ class Transactor:
                     continue
                 return await self._done(acks, requests, flush, row)
             except (PartitionNotFound, EncryptionRequired) as refusal:
-                await self._pusher.relearn(requests, flush, refusal)
+                await self._pusher.relearn(flush, refusal)
             finally:
                 self._pusher.finish(flush)
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
 
-    async def _done(self, acks: Sequence[Ack], requests: list[PushRequest], flush: Flush, row: Any) -> list[Pushed]:
+    async def _done(self, acks: Sequence[Ack], requests: list[PushRequest], flush: Flush, row: Any) -> Sequence[Pushed]:
         answers = self._pusher.answers(requests, flush, row if flush.drafts else None)
         if acks:
             with contextlib.suppress(QueenError):  # it has happened, even if nobody can be woken for it now

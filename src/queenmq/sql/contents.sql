@@ -26,6 +26,7 @@
 -- Queues, partitions, groups.
 \ir functions/subscription.sql
 \ir functions/attach_groups.sql
+\ir functions/record_subscription.sql
 \ir functions/subscribe.sql
 \ir functions/forget_depth.sql
 \ir functions/extend_group.sql

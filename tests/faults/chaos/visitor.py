@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import httpx
-from msgspec import Raw
 
 from queenmq.broker import wire
 from queenmq.engine.pop import Popped, Run
@@ -78,8 +77,8 @@ class Remote:
         for each in answer.json()["messages"]:
             id, partition_id = UUID(each["leaseId"]), wire.partition_number(each["partitionId"])
             lease = Lease(id, request.group, 0, each["queue"], each["partition"], partition_id, UNKNOWN)
-            payloads = [Raw(json.dumps(each["data"]).encode())]
-            segment = Segment(partition_id, each["offset"], UNKNOWN, payloads, None, None, None, None, len(payloads[0]))
+            array = json.dumps([each["data"]]).encode()
+            segment = Segment(partition_id, each["offset"], 1, UNKNOWN, array, None, None, None, None)
             runs.append(Run(leases.setdefault(each["partition"], lease), segment, range(1), [each["offset"]], [0]))
             self._names[partition_id, each["offset"]] = each["transactionId"]
             self._groups[id] = request.group

@@ -3,8 +3,15 @@
 -- One array element is one range [from, to) of a partition. Each segment comes once, whole, even
 -- where ranges share it, in offset order within its partition. What retention has deleted is
 -- missing. Found by primary key alone.
-create function queen.fetch_segments(p_partition_ids bigint[], p_froms bigint[], p_tos bigint[])
-returns table (
+--
+-- p_ahead_bytes: behind each range also the segments that follow, a few, while their payloads have no
+-- more bytes together. Who reads a range of a backlog mostly comes back for the next one.
+create function queen.fetch_segments(
+    p_partition_ids  bigint[],
+    p_froms          bigint[],
+    p_tos            bigint[],
+    p_ahead_bytes    int default 0
+) returns table (
     partition_id bigint, first_offset bigint, message_count int, created_at timestamptz, encrypted boolean,
     producer text, transaction_ids text, trace_ids text, headers text, payloads bytea
 )
@@ -17,7 +24,7 @@ begin
     return query
     select s.partition_id, s.first_offset, s.message_count, s.created_at, s.encrypted, s.producer, s.transaction_ids,
            s.trace_ids, s.headers, s.payloads
-      from (select distinct s.partition_id, s.first_offset
+      from (select s.partition_id, s.first_offset    -- each once: union
               from unnest(p_partition_ids, p_froms, p_tos) as r (id, f, t)
              cross join lateral (
                  select coalesce((select s.first_offset from queen.segments s
@@ -25,6 +32,16 @@ begin
                                    order by s.first_offset desc limit 1), r.f) as first_offset) as b
               join queen.segments s on s.partition_id = r.id and s.first_offset >= b.first_offset and s.first_offset < r.t
              where s.first_offset + s.message_count > r.f and r.f < r.t
+            union
+            select n.partition_id, n.first_offset
+              from unnest(p_partition_ids, p_tos) as r (id, t)
+             cross join lateral (
+                 select s.partition_id, s.first_offset,
+                        sum(octet_length(s.payloads)) over (order by s.first_offset rows unbounded preceding) as bytes
+                   from (select s.partition_id, s.first_offset, s.payloads from queen.segments s
+                          where s.partition_id = r.id and s.first_offset >= r.t
+                          order by s.first_offset limit 16) as s) as n
+             where p_ahead_bytes > 0 and n.bytes <= p_ahead_bytes
              order by 1, 2) as k
       join queen.segments s on s.partition_id = k.partition_id and s.first_offset = k.first_offset;
 end $$;

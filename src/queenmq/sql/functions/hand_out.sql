@@ -1,9 +1,9 @@
 -- queen.hand_out: lease claimed partitions to requests, as far as each has something to deliver.
 --
--- p_requests[i] gets p_partition_ids[i]; p_left[r] is how many messages request r may still get, in
--- the order of its partitions. Past the retry limit of lapsed leases the head goes out alone: see
--- queen.give_up. A partition that is still in its window, or whose next message is not due, has
--- nothing to deliver; nor have those in p_withheld.
+-- p_requests[i] gets p_partition_ids[i], whose row is at p_places[i]; p_left[r] is how many messages
+-- request r may still get, in the order of its partitions. Past the retry limit of lapsed leases the
+-- head goes out alone: see queen.give_up. A partition that is still in its window, or whose next
+-- message is not due, has nothing to deliver; nor have those in p_withheld.
 --
 -- Where an auto-acking request leaves no lease behind, "all is read" may only be said while nobody
 -- can push: the lookup row is tried, and a partition being written right now stays ready.
@@ -12,12 +12,15 @@
 -- done out of order, mostly all of them, then go out with a short statement: to begin the other one
 -- costs as much as ten rows.
 --
+-- Lookup rows are found backwards: of the versions that an old snapshot keeps, the newest comes last.
+--
 -- Locks:   lookup rows of auto-acked partitions, shared, never waiting. The consumer rows are locked.
 -- Returns: one row per partition that went out; the others are as they were.
 create function queen.hand_out(
     p_group_id       int,
     p_queue_id       int,
     p_partition_ids  bigint[],
+    p_places         tid[],
     p_withheld       bigint[],
     p_requests       int[],
     p_left           int[],
@@ -40,8 +43,9 @@ begin
     select q.* into v_queue from queen.queues q where q.id = p_queue_id;
     if true = any (p_auto_acks) then
         select array_agg(l.partition_id) into v_quiet
-          from (select l.partition_id from queen.partition_lookup l
-                 where l.partition_id = any (p_partition_ids) for share skip locked) as l;
+          from unnest(p_partition_ids) as k (id)
+         cross join lateral (select l.partition_id from queen.partition_lookup l where l.partition_id between k.id and k.id
+                              order by l.partition_id desc limit 1 for share skip locked) as l;
     end if;
 
     if p_single and p_withheld is null and v_queue.delayed_processing_seconds + v_queue.window_buffer_seconds = 0 then
@@ -58,14 +62,16 @@ begin
                                      then p_now + make_interval(secs => coalesce(p_lease_seconds[h.request], v_queue.lease_seconds))
                                      when h.reached >= h.next_offset and c.partition_id = any (v_quiet) then null
                                      else p_now end
-              from (select c.ctid as place, k.request, p_auto_acks[k.request] as auto_ack, c.committed, l.next_offset,
+              from (select k.place, k.request, p_auto_acks[k.request] as auto_ack, c.committed, l.next_offset,
                            least(l.next_offset, c.committed + p_left[k.request]) as reached
-                      from unnest(p_partition_ids, p_requests) as k (id, request)
-                     cross join lateral (select c.ctid, c.committed from queen.partition_consumers c
-                                          where c.partition_id = k.id and c.group_id = p_group_id and c.lease_id is null
+                      from unnest(p_partition_ids, p_places, p_requests) as k (id, place, request)
+                     cross join lateral (select c.committed from queen.partition_consumers c
+                                          where c.ctid = k.place and c.lease_id is null
                                             and c.retries is null and isempty(c.acked) offset 0) as c
                      cross join lateral (select l.next_offset from queen.partition_lookup l
-                                          where l.partition_id = k.id and l.next_offset > c.committed offset 0) as l) as h
+                                          where l.partition_id between k.id and k.id
+                                          order by l.partition_id desc limit 1) as l
+                     where l.next_offset > c.committed) as h
              where c.ctid = h.place    -- locked since it was claimed: it has not moved
             returning h.request, c.partition_id, c.lease_id, h.reached - h.committed, h.committed, h.reached, c.expiries,
                       c.ready_at
@@ -81,7 +87,7 @@ begin
 
     return query
     with held as (
-        select c.ctid as place, c.partition_id, c.committed, c.acked, c.expiries, c.retries, c.lease_id is not null as lapsed,
+        select k.place, c.partition_id, c.committed, c.acked, c.expiries, c.retries, c.lease_id is not null as lapsed,
                k.request, k.n, p_auto_acks[k.request] as auto_ack, l.next_offset,
                case when c.partition_id = any (p_withheld)
                          or (v_queue.window_buffer_seconds > 0
@@ -91,11 +97,11 @@ begin
                     then queen.offset_at(c.partition_id, p_now + interval '1 microsecond'
                                          - make_interval(secs => v_queue.delayed_processing_seconds))
                     else l.next_offset end as visible_to
-          from unnest(p_partition_ids, p_requests) with ordinality as k (id, request, n)
+          from unnest(p_partition_ids, p_places, p_requests) with ordinality as k (id, place, request, n)
           -- offset 0: row by row, whatever the planner believes about the size of the table.
-         cross join lateral (select c.ctid, c.* from queen.partition_consumers c
-                              where c.partition_id = k.id and c.group_id = p_group_id offset 0) as c
-         cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = k.id offset 0) as l
+         cross join lateral (select c.* from queen.partition_consumers c where c.ctid = k.place offset 0) as c
+         cross join lateral (select l.* from queen.partition_lookup l where l.partition_id between k.id and k.id
+                              order by l.partition_id desc limit 1) as l
          where k.id <> all (v_plain)
     ), sized as (
         select h.*, case when h.lapsed and h.expiries >= v_queue.retry_limit then least(1, a.n) else a.n end as available

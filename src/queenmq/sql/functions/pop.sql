@@ -13,7 +13,7 @@ create function queen.pop(
     p_auto_ack           boolean          default false,
     p_lease_seconds      double precision default null,
     p_subscription_mode  text             default 'all',
-    p_now                timestamptz      default clock_timestamp()
+    p_now                timestamptz      default null    -- see queen.pop_batch
 ) returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
     trace_id uuid, created_at timestamptz, retry_count int, lease_id uuid, headers json,

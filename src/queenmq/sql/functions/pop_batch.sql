@@ -7,9 +7,12 @@
 -- completed at once and no lease remains.
 --
 -- ready_since: no partition that is ready now became so before this moment, unless a transaction
--- took more than two seconds to commit it. Handed in with the next pop of the same kind, it keeps
+-- took more than a quarter of a second to commit it. Handed in with the next pop of the same kind, it keeps
 -- the index scan from walking over entries that died but cannot be removed while an old snapshot
 -- is held somewhere. Callers leave it out now and then (the engine: every second).
+--
+-- A group's first pops wait for each other. The second must not look with the time at which it came:
+-- what the first has made ready, it made ready later.
 --
 -- Locks:   what queen.pop_targets needs, first; then partition_consumers rows, never waiting for
 --          one (skip locked): whoever has it is being served.
@@ -28,8 +31,8 @@ create function queen.pop_batch(
     p_modes           text[],
     p_sinces          timestamptz[],
     p_ready_sinces    timestamptz[] default null,    -- skip what became ready earlier: see ready_since
-    p_now             timestamptz default clock_timestamp(),
-    p_lookback        interval default '0'    -- how far before p_now a subscription in mode new begins
+    p_now             timestamptz default null,    -- the clock's, read again after all waiting
+    p_lookback        interval default '0'    -- how far before now a subscription in mode new begins
 ) returns table (
     request int, group_id int, queue_name text, partition_id bigint, partition_name text, lease_id uuid,
     from_offset bigint, to_offset bigint, done int8multirange, expiries int, retries jsonb, expires_at timestamptz,
@@ -41,18 +44,27 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
+    v_now       timestamptz := coalesce(p_now, clock_timestamp());
     v_alike     boolean;               -- all requests are of one kind
     v_asks      int[];                 -- the first request of each kind
     v_order     int[];                 -- their places in the order in which new groups take their locks
     v_place     int;
     v_ask       int;
-    v_targets   jsonb[] := '{}';
+    v_found     record;
+    v_kinds     int[] := '{}';         -- per target: its kind, group, queue, and partition if one is named
+    v_groups    int[] := '{}';
+    v_queues    int[] := '{}';
+    v_ids       bigint[] := '{}';
+    v_turns     int[];                 -- the targets of a kind, in the order in which they are taken from
+    v_oldest    timestamptz;           -- the longest ready partition of several targets
+    v_turn      int;
     v_left      int[] := p_batches;    -- messages each request may still get
     v_slots     int[];                 -- requests in the order in which they get partitions
     v_used      int;
-    v_target    record;
+    v_queue     record;
     v_since     timestamptz;           -- where the scan of ready partitions begins
     v_claimed   record;
+    v_places    tid[];                 -- where the claimed rows are
     v_stale     bigint[];              -- claimed, with more to give up than one call should
     v_empty     bigint[];
     v_rested    bigint[];
@@ -80,13 +92,22 @@ begin
     end if;
     foreach v_place in array v_order loop
         v_ask := v_asks[v_place];
-        v_targets[v_place] := (select jsonb_agg(t) from queen.pop_targets(
-            p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
-            p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then p_now - p_lookback end), p_now) as t);
+        for v_found in
+            select * from queen.pop_targets(
+                p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
+                p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then v_now - p_lookback end), v_now)
+        loop
+            v_kinds := v_kinds || v_place;
+            v_groups := v_groups || v_found.group_id;
+            v_queues := v_queues || v_found.queue_id;
+            v_ids := v_ids || v_found.partition_id;
+        end loop;
     end loop;
 
+    v_now := coalesce(p_now, clock_timestamp());
     for i in 1 .. cardinality(v_asks) loop
-        continue when v_targets[i] is null;
+        v_turns := array_positions(v_kinds, i);
+        continue when v_turns = '{}';
         v_ask := v_asks[i];
         v_used := 0;
         v_since := coalesce(p_ready_sinces[v_ask], '-infinity');
@@ -102,44 +123,54 @@ begin
                and r.g = p_groups[v_ask];
         end if;
 
-        for v_target in
-            select t.group_id, t.queue_id, t.partition_id, q.name, q.max_wait_seconds, min(head.ready_at) over () as oldest
-              from jsonb_to_recordset(v_targets[i]) as t (group_id int, queue_id int, partition_id bigint)
-              join queen.queues q on q.id = t.queue_id
+        v_oldest := null;
+        if cardinality(v_turns) > 1 then
+            select array_agg(t.n order by q.priority desc, head.ready_at, v_groups[t.n]), min(head.ready_at)
+              into v_turns, v_oldest
+              from unnest(v_turns) as t (n)
+              join queen.queues q on q.id = v_queues[t.n]
               left join lateral (select c.ready_at from queen.partition_consumers c
-                                  where c.group_id = t.group_id and c.ready_at between v_since and p_now
-                                    and jsonb_array_length(v_targets[i]) > 1
-                                  order by c.ready_at limit 1) as head on true
-             order by q.priority desc, head.ready_at, t.group_id
-        loop
+                                  where c.group_id = v_groups[t.n] and c.ready_at between v_since and v_now
+                                  order by c.ready_at limit 1) as head on true;
+        end if;
+
+        foreach v_turn in array coalesce(v_turns, '{}') loop
             exit when v_used >= cardinality(v_slots);
+            select q.name, q.max_wait_seconds into v_queue from queen.queues q where q.id = v_queues[v_turn];
+            continue when not found;    -- deleted meanwhile
 
             -- A partition may have been called ready and hold nothing to deliver; whoever got it is
             -- served from the next ones, a few times.
             for v_round in 1 .. 10 loop
                 exit when v_used >= cardinality(v_slots);
                 select * into v_claimed from queen.claim_partitions(
-                    v_target.group_id, v_target.partition_id, v_since, cardinality(v_slots) - v_used, p_now);
+                    v_groups[v_turn], v_ids[v_turn], v_since, cardinality(v_slots) - v_used, v_now);
                 exit when v_claimed.partition_ids is null;
 
                 v_stale := null;
-                if v_claimed.lapsed or v_target.max_wait_seconds > 0 then
-                    v_stale := queen.give_up(v_target.group_id, v_claimed.partition_ids, p_now);
+                v_places := v_claimed.places;
+                if v_claimed.lapsed or v_queue.max_wait_seconds > 0 then
+                    v_stale := queen.give_up(v_groups[v_turn], v_claimed.partition_ids, v_now);
+                    select array_agg(c.place order by k.n) into v_places    -- what was given up has moved its rows
+                      from unnest(v_claimed.partition_ids) with ordinality as k (id, n)
+                     cross join lateral (select c.ctid as place from queen.partition_consumers c
+                                          where c.partition_id = k.id and c.group_id between v_groups[v_turn] and v_groups[v_turn]
+                                          order by c.group_id desc limit 1) as c;
                 end if;
 
                 v_empty := v_claimed.partition_ids;
                 for v_out in
                     select h.*, p.name
-                      from queen.hand_out(v_target.group_id, v_target.queue_id, v_claimed.partition_ids, v_stale,
-                                          v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks,
-                                          1 = all (p_max_partitions), p_now) as h
+                      from queen.hand_out(v_groups[v_turn], v_queues[v_turn], v_claimed.partition_ids, v_places,
+                                          v_stale, v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks,
+                                          1 = all (p_max_partitions), v_now) as h
                      cross join lateral (select p.name from queen.partitions p where p.id = h.partition_id offset 0) as p
                 loop
                     v_left[v_out.request] := v_left[v_out.request] - v_out.messages;
                     v_empty := array_remove(v_empty, v_out.partition_id);
                     request := v_out.request;
-                    group_id := v_target.group_id;
-                    queue_name := v_target.name;
+                    group_id := v_groups[v_turn];
+                    queue_name := v_queue.name;
                     partition_id := v_out.partition_id;
                     partition_name := v_out.name;
                     lease_id := v_out.lease_id;
@@ -150,12 +181,19 @@ begin
                     retries := v_out.retries;
                     expires_at := case when v_out.lease_id is not null then v_out.ready_at end;
                     -- Not later: what was claimed last may go out while an older one stays, for want of room.
-                    ready_since := least(p_now - interval '2 seconds', v_claimed.first_ready_at, v_target.oldest);
+                    ready_since := least(v_now - interval '250 milliseconds', v_claimed.first_ready_at, v_oldest);
                     return next;
                 end loop;
                 v_used := v_used + cardinality(v_claimed.partition_ids);
                 exit when v_empty = '{}';
-                v_rested := queen.settle(v_target.group_id, v_empty, p_now);
+                v_empty := array(    -- not those for which their request had no room left
+                    select k.id
+                      from (select k.id, k.request, k.n, max(k.n) filter (where k.id <> all (v_empty)) over (partition by k.request) as last
+                              from unnest(v_claimed.partition_ids, v_slots[v_used - cardinality(v_claimed.partition_ids) + 1 : v_used])
+                                   with ordinality as k (id, request, n)) as k
+                     where k.id = any (v_empty) and (v_left[k.request] > 0 or k.n < k.last));
+                exit when v_empty = '{}';
+                v_rested := queen.settle(v_groups[v_turn], v_empty, v_now);
                 exit when v_rested = '{}';
                 v_slots := v_slots || array(select v_slots[v_used - cardinality(v_claimed.partition_ids) + k.n]
                                               from unnest(v_claimed.partition_ids) with ordinality as k (id, n)

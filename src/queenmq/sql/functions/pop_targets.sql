@@ -47,7 +47,7 @@ begin
           into v_ready;
     end if;
     if v_ready is not true then
-        perform queen.subscribe(p_group, p_queue, p_partition, p_namespace, p_task, p_mode, p_since, p_now);
+        perform queen.record_subscription(p_group, p_queue, p_partition, p_namespace, p_task, p_mode, p_since, p_now);
     end if;
 
     for v_target in

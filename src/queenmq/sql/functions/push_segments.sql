@@ -51,8 +51,10 @@ declare
 begin
     -- Pushes to the same partitions meet at the first of them: what the next statement finds is then
     -- as it reads it, instead of changed by somebody else, which makes it look at every row again.
-    perform from queen.partition_lookup l where l.partition_id = (select min(id) from unnest(p_partition_ids) as id)
-        for no key update;
+    if cardinality(p_partition_ids) > 1 then
+        perform from queen.partition_lookup l where l.partition_id = (select min(id) from unnest(p_partition_ids) as id)
+            for no key update;
+    end if;
     with pushed as (
         update queen.partition_lookup l
            set next_offset = l.next_offset + i.messages,
@@ -67,17 +69,16 @@ begin
            array_agg(p.last_message_at order by p.partition_id), array_agg(p.queue_id order by p.partition_id)
       into v_ids, v_nexts, v_times, v_queue_ids from pushed p;
 
-    if cardinality(v_ids) is distinct from (select count(distinct id) from unnest(p_partition_ids) as id) then
-        raise exception 'a partition does not exist (any more)' using errcode = 'QN405',
-            detail = array_to_json(array(select id from unnest(p_partition_ids) as id
-                                          where id <> all (coalesce(v_ids, '{}'))))::text;
-    end if;
-
     if v_ids = p_partition_ids then    -- one segment per partition, in order: the common case
         first_offsets := v_nexts;
         created_ats := v_times;
         v_queues := v_queue_ids;
     else
+        if cardinality(v_ids) is distinct from (select count(distinct id) from unnest(p_partition_ids) as id) then
+            raise exception 'a partition does not exist (any more)' using errcode = 'QN405',
+                detail = array_to_json(array(select id from unnest(p_partition_ids) as id
+                                              where id <> all (coalesce(v_ids, '{}'))))::text;
+        end if;
         select array_agg(s.first_offset order by s.n), array_agg(v_times[s.k] order by s.n),
                array_agg(v_queue_ids[s.k] order by s.n)
           into first_offsets, created_ats, v_queues

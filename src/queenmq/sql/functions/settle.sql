@@ -13,8 +13,9 @@ declare
     v_rested  bigint[];
 begin
     select array_agg(l.partition_id) into v_quiet
-      from (select l.partition_id from queen.partition_lookup l
-             where l.partition_id = any (p_partition_ids) for share skip locked) as l;
+      from unnest(p_partition_ids) as k (id)
+     cross join lateral (select l.partition_id from queen.partition_lookup l where l.partition_id between k.id and k.id
+                          order by l.partition_id desc limit 1 for share skip locked) as l;
     with rested as (
         update queen.partition_consumers c
            set ready_at = n.ready_at, expiries = c.expiries + (c.lease_id is not null)::int,

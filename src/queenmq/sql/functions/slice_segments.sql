@@ -5,11 +5,12 @@
 -- queue or epoch. Slices of several queues or epochs may have the same number: they are one reader's work.
 -- late: written by transactions that were running at p_from; all others are newer than it.
 --
--- There are at most p_slices of them, and fewer rather than with less than p_messages_min messages each.
+-- There are at most p_slices of them, and no more than are needed for p_messages messages in each.
 -- With p_partition_ids, p_since and p_until only what is in these partitions, or was written then, is counted.
 --
 -- Transactions are counted as the index finds them, and slices begin with a transaction: partition and offset 0. Only
 -- those that are large, compared with a slice, are sorted and cut: sorting every segment costs more than reading it.
+-- Sums are float8, exact up to 2^53: sums of bigint are numeric.
 create function queen.slice_segments(
     p_queue_ids      int[],
     p_from_epoch     smallint,
@@ -17,7 +18,7 @@ create function queen.slice_segments(
     p_to_epoch       smallint,
     p_to             pg_snapshot,
     p_slices         int,
-    p_messages_min   int         default 1,
+    p_messages       int         default 1,
     p_partition_ids  bigint[]    default null,
     p_since          timestamptz default null,
     p_until          timestamptz default null
@@ -50,42 +51,40 @@ begin
                   and (p_since is null or s.created_at >= p_since) and (p_until is null or s.created_at < p_until)
                 group by s.epoch, s.xid) as t
          where t.epoch < p_to_epoch or pg_visible_in_snapshot(t.xid, p_to)
-    ), size as materialized (
-        select greatest(ceil(sum(w.messages) / p_slices), p_messages_min) as messages from written w
+    ), total as materialized (
+        select sum(w.segments)::float8 as segments, sum(w.messages)::float8 as messages, sum(w.bytes)::float8 as bytes,
+               ceil(sum(w.messages) / least(p_slices, ceil(sum(w.messages)::float8 / p_messages)))::float8 as size
+          from written w
     ), units as (    -- what is not cut any further
-        select w.queue_id, w.late, w.epoch, w.xid, 0::bigint as partition_id, 0::bigint as first_offset, w.segments,
-               w.messages::bigint, w.bytes::bigint
-          from written w, size z where w.messages * 8 <= z.messages
+        select w.queue_id, w.late, w.epoch, w.xid, 0::bigint as partition_id, 0::bigint as first_offset,
+               w.segments::float8, w.messages::float8, w.bytes::float8
+          from written w, total t where w.messages * 8 <= t.size
         union all
         select w.queue_id, w.late, w.epoch, w.xid, s.partition_id, s.first_offset, 1, s.message_count,
                octet_length(s.payloads)
-          from written w, size z, queen.segments s
-         where w.messages * 8 > z.messages and s.queue_id = w.queue_id and s.epoch = w.epoch and s.xid = w.xid
+          from written w, total t, queen.segments s
+         where w.messages * 8 > t.size and s.queue_id = w.queue_id and s.epoch = w.epoch and s.xid = w.xid
            and (p_partition_ids is null or s.partition_id = any (p_partition_ids))
            and (p_since is null or s.created_at >= p_since) and (p_until is null or s.created_at < p_until)
     ), dealt as (
-        select u.*, floor((sum(u.messages) over in_order - u.messages) / z.messages)::int as slice,
-               sum(u.segments) over in_order - u.segments as segments_before,
+        select u.*, sum(u.segments) over in_order - u.segments as segments_before,
                sum(u.messages) over in_order - u.messages as messages_before,
-               sum(u.bytes) over in_order - u.bytes as bytes_before
-          from units u, size z
-        window in_order as (order by u.queue_id, u.late desc, u.epoch, u.xid, u.partition_id, u.first_offset)
-    ), firsts as (
-        select d.*, (d.queue_id, d.late, d.epoch, d.slice)
-                    is distinct from lag((d.queue_id, d.late, d.epoch, d.slice)) over in_order as first
-          from dealt d
-        window in_order as (order by d.queue_id, d.late desc, d.epoch, d.xid, d.partition_id, d.first_offset)
+               sum(u.bytes) over in_order - u.bytes as bytes_before, lag(u.messages) over in_order as preceding,
+               lag(u.queue_id) over in_order is distinct from u.queue_id or lag(u.late) over in_order <> u.late
+               or lag(u.epoch) over in_order <> u.epoch as apart
+          from units u
+        window in_order as (order by u.queue_id, u.late desc, u.epoch, u.xid, u.partition_id, u.first_offset
+                            rows unbounded preceding)
     )
-    select f.slice, f.queue_id, f.epoch, f.late, f.xid, f.partition_id, f.first_offset,
-           lead(f.xid) over own, lead(f.partition_id) over own, lead(f.first_offset) over own,
-           (coalesce(lead(f.segments_before) over in_order, t.segments) - f.segments_before)::bigint,
-           (coalesce(lead(f.messages_before) over in_order, t.messages) - f.messages_before)::bigint,
-           (coalesce(lead(f.bytes_before) over in_order, t.bytes) - f.bytes_before)::bigint
-      from firsts f,
-           (select sum(w.segments) as segments, sum(w.messages) as messages, sum(w.bytes) as bytes from written w) as t
-     where f.first
-    window own as (partition by f.queue_id, f.late, f.epoch order by f.xid, f.partition_id, f.first_offset),
-           in_order as (order by f.queue_id, f.late desc, f.epoch, f.xid, f.partition_id, f.first_offset)
-     order by f.slice, f.queue_id, f.late desc, f.epoch;
+    select floor(d.messages_before / t.size)::int, d.queue_id, d.epoch, d.late, d.xid, d.partition_id, d.first_offset,
+           lead(d.xid) over own, lead(d.partition_id) over own, lead(d.first_offset) over own,
+           (coalesce(lead(d.segments_before) over in_order, t.segments) - d.segments_before)::bigint,
+           (coalesce(lead(d.messages_before) over in_order, t.messages) - d.messages_before)::bigint,
+           (coalesce(lead(d.bytes_before) over in_order, t.bytes) - d.bytes_before)::bigint
+      from dealt d, total t
+     where d.apart or floor(d.messages_before / t.size) > floor((d.messages_before - d.preceding) / t.size)
+    window own as (partition by d.queue_id, d.late, d.epoch order by d.xid, d.partition_id, d.first_offset),
+           in_order as (order by d.queue_id, d.late desc, d.epoch, d.xid, d.partition_id, d.first_offset)
+     order by 1, d.queue_id, d.late desc, d.epoch;
 end $$;
 comment on function queen.slice_segments is 'Ranges of segments between two positions, balanced by messages.';

@@ -8,7 +8,7 @@
 -- Returns: the newest tick's id.
 create function queen.take_tick(p_now timestamptz default clock_timestamp()) returns bigint
 language plpgsql
-set jit = off
+set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
     v_epoch  smallint;
@@ -18,13 +18,18 @@ begin
     v_epoch := queen.check_epoch();
     select * into v_last from queen.ticks order by id desc limit 1;
 
-    -- Not finished at the last tick: begun after it, or listed in it as running.
+    -- Not finished at the last tick: begun after it, or listed in it as running. One look into the index for each queue:
+    -- an exists would be answered for all queues at once, from every segment there is.
     if v_last.id is null or v_last.epoch <> v_epoch or exists (
         select from queen.queues q
-         where exists (select from queen.segments s
-                        where s.queue_id = q.id and s.epoch = v_epoch and s.xid >= pg_snapshot_xmax(v_last.snapshot))
-            or exists (select from pg_snapshot_xip(v_last.snapshot) as x (xid)
-                         join queen.segments s on s.queue_id = q.id and s.epoch = v_epoch and s.xid = x.xid)) then
+         cross join lateral (select from queen.segments s
+                              where s.queue_id = q.id and s.epoch = v_epoch
+                                and s.xid >= pg_snapshot_xmax(v_last.snapshot)
+                              order by s.xid limit 1) as newer
+        union all
+        select from pg_snapshot_xip(v_last.snapshot) as x (xid)
+          cross join queen.queues q
+          join queen.segments s on s.queue_id = q.id and s.epoch = v_epoch and s.xid = x.xid) then
         insert into queen.ticks (epoch, snapshot, taken_at) values (v_epoch, pg_current_snapshot(), p_now)
         returning * into v_last;
     end if;

@@ -52,6 +52,7 @@ begin
           from queen.ack_batch(p_ack_partition_ids, p_ack_group_ids, p_ack_lease_ids, p_range_acks, p_range_froms,
                                p_range_tos, p_message_acks, p_message_offsets, p_statuses, p_errors,
                                coalesce(p_now, clock_timestamp())) as a
+         order by a.ack    -- the first that is refused is told
     loop
         if not v_ack.held then
             raise exception 'lease % is not held any more', v_ack.lease_id using errcode = 'QN410';

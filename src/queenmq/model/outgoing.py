@@ -1,0 +1,124 @@
+"""Messages on their way in, and what became of them."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import repeat
+from uuid import UUID
+
+from msgspec import Struct
+
+from queenmq.errors import InvalidPayload
+from queenmq.model.headers import Headers
+from queenmq.model.ids import message_id, milliseconds
+from queenmq.model.lazily import Lazily
+from queenmq.model.payloads import NOT_JSON, cut
+
+DEFAULT_PARTITION = "Default"
+
+
+class Outgoing(Struct, frozen=True, gc=False):
+    """A message to push."""
+
+    queue: str
+    payload: bytes
+    partition: str = DEFAULT_PARTITION
+    transaction_id: str | None = None
+    trace_id: UUID | None = None
+    producer: str | None = None
+    headers: Headers | None = None
+
+
+class Payloads(Lazily[Outgoing]):
+    """Messages for one partition from one producer: one JSON array of payloads, from the producer to the log.
+
+    With a `transaction_id`, its messages have the ids `<transaction id>-0`, `-1`, …
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        partition: str,
+        array: bytes,
+        count: int | None = None,
+        *,
+        transaction_id: str | None = None,
+        producer: str | None = None,
+    ) -> None:
+        """Refuses what is not an array of values: so many, if that is known."""
+        self.queue = queue
+        self.partition = partition
+        self.array = array
+        self.producer = producer
+        try:
+            if not array.isascii():
+                array.decode()
+            self.elements = cut(array)
+        except NOT_JSON as error:
+            raise InvalidPayload(f"the payloads are not a JSON array: {error}") from None
+        if count is not None and len(self.elements) != count:
+            raise InvalidPayload(f"{count} payloads are {len(self.elements)} JSON values")
+        self.transaction_ids: Sequence[str] | None = None
+        if transaction_id is not None:
+            self.transaction_ids = [f"{transaction_id}-{number}" for number in range(len(self.elements))]
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def _make(self) -> Iterable[Outgoing]:
+        return map(
+            Outgoing,
+            repeat(self.queue),
+            map(bytes, self.elements),
+            repeat(self.partition),
+            repeat(None) if self.transaction_ids is None else self.transaction_ids,
+            repeat(None),
+            repeat(self.producer),
+        )
+
+
+class Pushed(Struct, frozen=True, gc=False):
+    """What became of a pushed message; for a duplicate, where the first one is."""
+
+    partition_id: int
+    offset: int
+    created_at: datetime
+    given_transaction_id: str | None = None
+    duplicate: bool = False
+
+    @property
+    def id(self) -> UUID:
+        """The message's id."""
+        return message_id(milliseconds(self.created_at), self.partition_id, self.offset)
+
+    @property
+    def transaction_id(self) -> str:
+        """The producer's own id, or the message id where there is none."""
+        return self.given_transaction_id or str(self.id)
+
+
+class PushedRun(Lazily[Pushed]):
+    """What became of messages that were stored one behind the other."""
+
+    def __init__(
+        self, partition_id: int, offsets: range, created_at: datetime, transaction_ids: Sequence[str | None] | None
+    ) -> None:
+        self.partition_id = partition_id
+        self.offsets = offsets
+        self.created_at = created_at
+        self.transaction_ids = transaction_ids
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def _make(self) -> Iterable[Pushed]:
+        ids = self.transaction_ids if self.transaction_ids is not None else repeat(None)
+        return map(Pushed, repeat(self.partition_id), self.offsets, repeat(self.created_at), ids)
+
+
+class FlushMark(Struct, frozen=True):
+    """How to find out, later, whether a push was stored whose answer was lost."""
+
+    flush_id: UUID
+    backend: int  # the process that worked on it
+    partition_ids: list[int]
+    froms: list[int]  # offsets from which on it must lie
