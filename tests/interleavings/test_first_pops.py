@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from tests.queue_in_sql import Clock, Queue
+
 
 async def test_two_groups_that_begin_on_the_same_queue(stage):
     async def prepare(scene, cast):
@@ -37,10 +39,26 @@ async def test_calls_that_begin_several_groups_at_once(connect, asked):
     assert await watcher.fetchval("select count(*) from queen.queue_groups") == 2
 
 
+async def test_a_first_pop_that_waited_for_another_one_sees_what_that_left(connect):
+    """The one that came first and waited has an older clock than the one that made the group."""
+    alice, watcher, other = await connect(), await connect(), await connect()
+    await Queue(watcher, Clock()).push_many(("orders", "ann", [1]), ("orders", "bob", [2]))
+    await watcher.execute("begin")
+    await watcher.execute("select from queen.queues for update")
+    waiting = asyncio.create_task(pop(alice, [("orders", "workers")]))
+    while await other.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") < 1:
+        pass
+    first = await pop(watcher, [("orders", "workers")])
+    await watcher.execute("commit")
+    second = await waiting
+    assert [len(first), len(second)] == [1, 1]
+    assert first[0]["partition_id"] != second[0]["partition_id"]
+
+
 async def pop(session, asks):
     count = len(asks)
     await session.execute("set deadlock_timeout = '5ms'")
-    await session.fetch(
+    return await session.fetch(
         "select * from queen.pop_batch($1, $2, $2, $2, $3, $4, $4, $5, $6, $7, $8, $9)",
         *([queue for queue, _ in asks], [None] * count, [group for _, group in asks], [1] * count),
         *([None] * count, [False] * count, [uuid.uuid4() for _ in asks], ["all"] * count, [None] * count),
