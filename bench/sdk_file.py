@@ -14,7 +14,8 @@ from pathlib import Path
 from bench.harness import Bench, Line, payloads
 from bench.http import serving
 from queenmq.engine import Engine
-from queenmq.model import Outgoing
+from queenmq.model import DEFAULT_PARTITION, Payloads
+from queenmq.model.payloads import json_array
 
 LINES = 1_000_000
 BATCH = 1_000  # the command's default
@@ -61,7 +62,7 @@ def _report(
 
 async def _engine(dsn: str, lines: int) -> dict[str, float]:
     """The same batches, one after the other, made ready beforehand."""
-    messages = [Outgoing("engine", text) for text in payloads()[:BATCH]]
+    messages = Payloads("engine", DEFAULT_PARTITION, json_array(payloads()[:BATCH]))
     async with Engine(dsn) as engine:
         started, cpu = time.perf_counter(), time.process_time()
         for _ in range(lines // BATCH):

@@ -189,12 +189,14 @@ async def test_the_producer_is_whom_the_token_is_for_and_nobody_else(http, queue
     assert (await http.post("/transaction", json={"operations": [operation], **forged})).json()["success"]
     http.headers.update(bearer("producer", sub="bob"))
     await push(http, queue, "by bob", **forged)
+    assert (await http.post(f"/push/queue/{queue}?producerSub=eve", json=["in an array"])).status_code == 201
     http.headers.update(bearer("consumer", sub="carl"))
     popped = await pop(http, queue, batch=10)
     assert [(message["data"], message["producerSub"]) for message in popped["messages"]] == [
         ("by push", "ann"),
         ("by transaction", "ann"),
         ("by bob", "bob"),
+        ("in an array", "bob"),
     ]
 
 

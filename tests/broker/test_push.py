@@ -58,6 +58,7 @@ async def test_a_full_queue_refuses_and_says_how_full_it_is(http, queue, full_qu
     answer = await http.post("/push", json={"items": [{"queue": full_queue, "payload": 1}]})
     refusal = refused(answer, 429, "QUEUE_FULL")
     assert (refusal["queue"], refusal["depth"], refusal["limit"]) == (full_queue, 1, 1)
+    assert refused(await http.post(f"/push/queue/{full_queue}", json=[1]), 429, "QUEUE_FULL") == refusal
     assert answer.headers["retry-after"]
     items = [{"queue": full_queue, "payload": 1}, {"queue": queue, "payload": 2}]
     mixed = (await http.post("/push", json={"items": items})).json()

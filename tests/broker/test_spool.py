@@ -60,11 +60,14 @@ async def test_pushes_survive_postgresql_being_away(serve, own_postgres, how):
         assert time.monotonic() - asked < QUICK_SECONDS_MAX
         found = await until(http, databaseAvailable=False)
         assert (found["bufferedMessages"], found["refusedMessages"]) == (3, 0)
+        array = await http.post("/push/queue/orders?transactionId=array", json=[6, 7])
+        assert (array.status_code, array.json()["partition_id"]) == (202, None)
+        assert array.json()["runs"] == [{"status": "buffered", "count": 2, "first_offset": None, "message_id": None}]
         await start(own_postgres)
         await drained(http)
-        await push(http, "orders", 6)
-        assert await log_of(dsn) == {("orders", "Default"): [1, 2, 3, 4, 5, 6]}
-        again = await pop(http, "orders", batch=6, consumerGroup="other", subscriptionMode="all")
+        await push(http, "orders", 8)
+        assert await log_of(dsn) == {("orders", "Default"): [1, 2, 3, 4, 5, 6, 7, 8]}
+        again = await pop(http, "orders", batch=8, consumerGroup="other", subscriptionMode="all")
         assert [each["data"] for each in again["messages"] if "headers" in each] == [4, 5]
         assert again["messages"][4]["headers"] == {"kept": "on the disk"}
         assert [each["success"] for each in await ack(http, *popped["messages"])] == [True, True]
@@ -110,8 +113,12 @@ async def test_workers_that_are_killed_leave_the_spool_to_others(serve, connecti
     async with server.client() as http:
         await maintenance(http, enabled=True)
         await push(http, "orders", *range(10), status=202)
-    for pid in server.workers():
+    killed = server.workers()
+    for pid in killed:
         os.kill(pid, signal.SIGKILL)
+    async with asyncio.timeout(SPOOL_SECONDS_MAX):
+        while set(killed) & set(await asyncio.to_thread(server.workers)):  # they may still take a connection
+            pass
     async with server.client(transport=httpx.AsyncHTTPTransport(retries=10)) as http:
         await push(http, "orders", 10, status=202)
         await maintenance(http, enabled=False)

@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import Raw
 
 from queenmq import Outgoing
 from queenmq.errors import (
@@ -54,6 +55,42 @@ async def test_the_same_transaction_id_is_stored_once(queen, queue):
     first = await queen.queue(queue).push(1, transaction_id="order-1")
     [again, other] = await queen.queue(queue).push_many([Outgoing(1, transaction_id="order-1"), 2])
     assert (again.status, again.duplicate, again.id, other.status) == ("duplicate", True, first.id, "queued")
+
+
+async def test_answers_of_many_are_those_of_each(queen, queue):
+    one = await queen.queue(queue).push("before")
+    pushed = await queen.queue(queue).push_many([f"payload {n}" for n in range(12)])
+    messages = await queen.queue(queue).batch(20).pop()
+    assert len(pushed) == 12
+    assert [each.id for each in [one, *pushed]] == [message.id for message in messages]
+    assert (pushed[3], pushed[-1], pushed[2:4]) == (list(pushed)[3], list(pushed)[-1], list(pushed)[2:4])
+    assert {(each.status, each.queue, each.partition_id) for each in pushed} == {("queued", queue, one.partition_id)}
+
+
+async def test_texts_that_are_ready_are_passed_on_untouched(queen, queue):
+    texts = [b'{"a":  1}', b"1e2", b' "spaces around" ']
+    await queen.queue(queue).push_many(map(Raw, texts))
+    await queen.queue(queue).push_many(map(Raw, texts[:2]))
+    messages = await queen.queue(queue).batch(9).pop()
+    assert [message.json.strip() for message in messages] == [text.strip() for text in [*texts, *texts[:2]]]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [b"1,2", b"3"],
+        [b'"a', b'b"', b"1,2"],  # as many values as texts, and none of them as it was given
+        [b"", b"1"],
+        [b"1", b"]"],
+        [b'"\xff"', b"1"],
+    ],
+)
+async def test_texts_that_are_not_one_value_each_are_refused(queen, queue, texts):
+    with pytest.raises(InvalidPayload):
+        await queen.queue(queue).push_many(map(Raw, texts))
+    with pytest.raises(InvalidPayload):
+        await queen.queue(queue).push_many([{"inside": 1}, {"inside": Raw(b"1},{")}])
+    assert await queen.queue(queue).pop() == []
 
 
 async def test_nothing_pushed_is_nothing_stored(queen, queue):

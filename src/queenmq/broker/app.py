@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 from queenmq.broker import openapi
 from queenmq.broker.deliveries import Deliveries
@@ -33,6 +34,24 @@ from queenmq.engine.presence import Presence
 ROUTES: Sequence[Route] = (
     # -- traffic
     Route("POST", "/api/v1/push", push.push, "producer", takes=push.PushBody, gives=list[push.PushResult]),
+    Route(
+        "POST",
+        "/api/v1/push/queue/{queue}",
+        push.push_array,
+        "producer",
+        takes=list[Any],
+        gives=push.ArrayResult,
+        query=push.ARRAY_QUERY,
+    ),
+    Route(
+        "POST",
+        "/api/v1/push/queue/{queue}/partition/{partition}",
+        push.push_array,
+        "producer",
+        takes=list[Any],
+        gives=push.ArrayResult,
+        query=push.ARRAY_QUERY,
+    ),
     Route("GET", "/api/v1/pop", pop.pop, "consumer", gives=pop.PopAnswer, query=pop.QUERY | pop.NAMESPACE_QUERY),
     Route("GET", "/api/v1/pop/queue/{queue}", pop.pop, "consumer", gives=pop.PopAnswer, query=pop.QUERY),
     Route(

@@ -127,7 +127,7 @@ def _pattern(pattern: str) -> Pattern:
             re.DOTALL,
         )
 
-    return Pattern(parts[0], expression("[^/]+"), expression(".+"), {})
+    return Pattern(parts[0], expression("[^/]+"), expression("[^/].*"), {})  # an empty name is none
 
 
 def _decoded(path: str) -> str:

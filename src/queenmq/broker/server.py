@@ -65,6 +65,7 @@ class Server:
         await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
         self._stop.set()
         started.cancel()
+        await asyncio.wait(tasks)  # all of them, whatever the first has to complain about
         await asyncio.gather(*tasks)
 
     @contextlib.asynccontextmanager
@@ -136,7 +137,9 @@ class Server:
                 process.terminate()
                 await self._end(process, ended)
             metrics.bury(given[2], process.pid)
-        return await saying
+        said = await saying
+        await process.communicate(b"")  # the pipes end with the process, not with the loop
+        return said
 
     async def _end(self, process: asyncio.subprocess.Process, ended: asyncio.Task[int]) -> None:
         """Give a worker the time it may take, and a little more."""

@@ -3,15 +3,17 @@
 Ids are strings, opaque and shaped like UUIDs. Payloads stay JSON text until somebody looks at them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import count, repeat
 from typing import Literal
 
 from msgspec import Raw, Struct
 
 from queenmq.client.payload import HasPayload
 from queenmq.errors import BY_CODE
-from queenmq.model import Headers
+from queenmq.model import OFFSET_DIGITS, Headers
+from queenmq.model.lazily import Lazily
 
 PushStatus = Literal["queued", "duplicate", "buffered"]
 
@@ -33,6 +35,41 @@ class Pushed(Struct, frozen=True, gc=False, rename={"id": "message_id", "queue":
     def duplicate(self) -> bool:
         """Whether the message had been pushed before."""
         return self.status == "duplicate"
+
+
+class Receipts(Lazily[Pushed]):
+    """What became of messages that were stored one behind the other; their ids count up from the first."""
+
+    def __init__(
+        self,
+        status: PushStatus,
+        queue: str,
+        partition_id: str | None,
+        first_id: str | None,
+        length: int,
+        transaction_ids: Sequence[str | None] | None,
+    ) -> None:
+        self._status = status
+        self._queue = queue
+        self._partition_id = partition_id
+        self._first_id = first_id
+        self._length = length
+        self._transaction_ids = transaction_ids
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _make(self) -> Iterable[Pushed]:
+        given = repeat(None, self._length) if self._transaction_ids is None else self._transaction_ids
+        for transaction_id, id in zip(given, self._ids(), strict=False):
+            yield Pushed(self._status, self._queue, transaction_id or id, id, self._partition_id)
+
+    def _ids(self) -> Iterator[str | None]:
+        if self._first_id is None:  # nobody knows them yet
+            yield from repeat(None)
+        else:
+            prefix, first = self._first_id[:-OFFSET_DIGITS], int(self._first_id[-OFFSET_DIGITS:], 16)
+            yield from (f"{prefix}{offset:0{OFFSET_DIGITS}x}" for offset in count(first))
 
 
 class Delivery(

@@ -20,7 +20,7 @@ class Call(Struct, Generic[A], frozen=True):
     """Something to ask of a queue, and what is answered."""
 
 
-class Push(Call[list[Pushed]], frozen=True):
+class Push(Call[Sequence[Pushed]], frozen=True):
     """Store messages, all or none; answers in their order."""
 
     messages: Sequence[Outgoing]
@@ -60,7 +60,7 @@ class Release(Call[bool], frozen=True):
     lease_id: str
 
 
-class Transact(Call[list[Pushed]], frozen=True):
+class Transact(Call[Sequence[Pushed]], frozen=True):
     """Acknowledge and push together, all or nothing; answers for the messages, in order."""
 
     acks: Sequence[Ack]

@@ -162,7 +162,7 @@ class Lane:
             self._settle(batch, messages, outcomes)
             return
 
-    async def _push(self, messages: list[Outgoing]) -> list[Pushed]:
+    async def _push(self, messages: list[Outgoing]) -> Sequence[Pushed]:
         try:
             return await self._transport.call(Push(messages))
         except QueenError:

@@ -1,16 +1,17 @@
 """A message to push, when the payload alone does not say everything."""
 
-from collections.abc import Iterable
-from itertools import repeat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from queenmq import model
 from queenmq.client import payload
-from queenmq.errors import InvalidTraceId
+from queenmq.errors import InvalidPayload, InvalidTraceId
 from queenmq.model import Headers
+from queenmq.model.payloads import check_json
 
 
 class Outgoing(Struct, frozen=True):
@@ -28,12 +29,21 @@ class Outgoing(Struct, frozen=True):
     headers: Headers | None = None
 
 
-def messages(queue: str, partition: str, items: Iterable[Any]) -> list[model.Outgoing]:
-    """Payloads, or Outgoings among them, as they travel; payloads alone are encoded without a step of ours for each."""
+def messages(queue: str, partition: str, items: Iterable[Any]) -> Sequence[model.Outgoing]:
+    """Payloads, or Outgoings among them, as they travel; payloads alone are encoded together."""
     given = list(items)
-    if any(issubclass(kind, Outgoing) for kind in set(map(type, given))):
+    kinds = set(map(type, given))
+    if not given or any(issubclass(kind, Outgoing) for kind in kinds):
         return [message(queue, partition, item) for item in given]
-    return list(map(model.Outgoing, repeat(queue), payload.encode_all(given), repeat(partition)))
+    with suppress(InvalidPayload):  # one of them is to blame: see below
+        together = model.Payloads(queue, partition, payload.encode_array(given), len(given))
+        # Texts that nobody has read are one value each if the array has them as they are.
+        if Raw not in kinds or (len(kinds) == 1 and list(map(len, given)) == list(map(len, together.elements))):
+            return together
+    found = [message(queue, partition, item) for item in given]
+    for place, each in enumerate(found):
+        check_json(each.payload, place)
+    return found
 
 
 def message(queue: str, partition: str, item: Any) -> model.Outgoing:

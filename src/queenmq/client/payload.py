@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from queenmq.errors import InvalidPayload
+from queenmq.model.payloads import json_array
 
 T = TypeVar("T")
 
@@ -23,12 +24,12 @@ def encode(payload: object) -> bytes:
         raise InvalidPayload(f"a {type(payload).__name__} cannot be pushed: {error}") from error
 
 
-def encode_all(payloads: Sequence[object]) -> list[bytes]:
-    """The JSON texts of some payloads."""
+def encode_array(payloads: Sequence[object]) -> bytes:
+    """The JSON array of some payloads."""
     try:
-        return list(map(_encode, payloads))
+        return _encode(payloads)
     except UNENCODABLE:  # one of them, which is found one by one
-        return [encode(each) for each in payloads]
+        return json_array([encode(each) for each in payloads])
 
 
 def decode(payload: Raw) -> Any:

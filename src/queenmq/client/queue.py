@@ -1,6 +1,6 @@
 """One queue: push to it, pop from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -41,7 +41,7 @@ class AsyncQueue(AsyncSource):
         [pushed] = await self.push_many([Outgoing(payload, transaction_id, trace_id, headers=headers)])
         return pushed
 
-    async def push_many(self, items: Iterable[Any]) -> list[Pushed]:
+    async def push_many(self, items: Iterable[Any]) -> Sequence[Pushed]:
         """Store messages, all or none: payloads, or `Outgoing` where one needs an id or a partition of its own."""
         name, partition = self.name, self._request.partition
         if partition is None:

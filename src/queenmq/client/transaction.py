@@ -1,5 +1,6 @@
 """Acks and pushes that happen together or not at all."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
@@ -48,7 +49,7 @@ class AsyncTransaction:
         self._messages.append(message(queue, partition, item))
         return self
 
-    async def commit(self) -> list[Pushed]:
+    async def commit(self) -> Sequence[Pushed]:
         """Have all of it happen; answers for the pushes, in order. Raises LeaseGone, NotInLease, QueueFull."""
         if self._done:
             raise InvalidArgument("this transaction was committed; begin another one")

@@ -1,7 +1,8 @@
-"""POST /push."""
+"""POST /push: items for any partitions, or a plain array of payloads for one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from queenmq.errors import (
     Refused,
     TooManyItems,
 )
-from queenmq.model import DEFAULT_PARTITION, Outgoing, Pushed, id_prefix
+from queenmq.model import DEFAULT_PARTITION, Outgoing, Payloads, Pushed, PushedRun, id_prefix, message_text
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -59,6 +60,23 @@ class PushResult(Struct, gc=False, omit_defaults=False):
     code: str | None = None
 
 
+class PushedRunResult(Struct):
+    """What became of `count` payloads in a row; `message_id` is that of the first, and the others count up from it."""
+
+    status: str
+    count: int
+    first_offset: int | None
+    message_id: str | None
+
+
+class ArrayResult(Struct):
+    """What became of an array of payloads: mostly one run."""
+
+    queueName: str  # noqa: N815 (as in a push of items)
+    partition_id: str | None
+    runs: list[PushedRunResult]
+
+
 class Buffered(Enum):
     """A message that waits in the spool: nothing is known of it yet."""
 
@@ -70,12 +88,59 @@ BUFFERED = Buffered.BUFFERED
 _body = msgspec.json.Decoder(PushBody)
 
 
+ARRAY_QUERY = {"transactionId": "the first payload gets the id <this>-0, the next <this>-1, and so on"}
+
+
+async def push_array(broker: "Broker", request: Request) -> Response:
+    """Push an array of payloads to one partition, all or none."""
+    queue = request.path_parameters["queue"]
+    messages = Payloads(
+        queue,
+        request.path_parameters.get("partition", DEFAULT_PARTITION),
+        await request.body(),
+        transaction_id=request.text("transactionId"),
+        producer=request.producer,
+    )
+    _check_count(broker, messages)
+    pushed = await _store(broker, messages) if messages else []
+    broker.metrics.pushed += len(pushed)
+    runs = list(_runs(pushed))
+    first = next(iter(pushed), None)
+    partition = wire.partition_text(first.partition_id) if isinstance(first, Pushed) else None
+    return answer(ArrayResult(queue, partition, runs), 202 if isinstance(first, Buffered) else 201)
+
+
+def _runs(pushed: Sequence[Pushed | Buffered]) -> Iterator[PushedRunResult]:
+    """What follows each other in the log as it does in the request, and has the same status, in one line."""
+    if isinstance(pushed, PushedRun):
+        first = message_text(pushed.created_at, pushed.partition_id, pushed.offsets.start)
+        yield PushedRunResult("queued", len(pushed), pushed.offsets.start, first)
+        return
+    for _, group in groupby(enumerate(pushed), _run_of):
+        own = [each for _, each in group]
+        if isinstance(own[0], Buffered):
+            yield PushedRunResult(own[0].value, len(own), None, None)
+        else:
+            status = "duplicate" if own[0].duplicate else "queued"
+            id = message_text(own[0].created_at, own[0].partition_id, own[0].offset)
+            yield PushedRunResult(status, len(own), own[0].offset, id)
+
+
+def _run_of(placed: tuple[int, Pushed | Buffered]) -> object:
+    place, each = placed
+    return each if isinstance(each, Buffered) else (each.duplicate, each.created_at, each.offset - place)
+
+
+def _check_count(broker: "Broker", items: Sequence[object]) -> None:
+    if len(items) > broker.settings.push_items_max:
+        raise TooManyItems(f"the request has {len(items)} items; {broker.settings.push_items_max} is the most")
+
+
 async def push(broker: "Broker", request: Request) -> Response:
     """Push messages; each gets its own answer, in order."""
     body = await request.json(_body)
     items = body.items
-    if len(items) > broker.settings.push_items_max:
-        raise TooManyItems(f"the request has {len(items)} items; {broker.settings.push_items_max} is the most")
+    _check_count(broker, items)
     if not items:
         return answer([], 201)
     messages = outgoing(items, request.producer)

@@ -1,7 +1,7 @@
 # Generated from client/queue.py by `make sync-client`: edit that file, not this one.
 """One queue: push to it, pop from it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -42,7 +42,7 @@ class Queue(Source):
         [pushed] = self.push_many([Outgoing(payload, transaction_id, trace_id, headers=headers)])
         return pushed
 
-    def push_many(self, items: Iterable[Any]) -> list[Pushed]:
+    def push_many(self, items: Iterable[Any]) -> Sequence[Pushed]:
         """Store messages, all or none: payloads, or `Outgoing` where one needs an id or a partition of its own."""
         name, partition = self.name, self._request.partition
         if partition is None:

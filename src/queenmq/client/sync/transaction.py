@@ -1,6 +1,7 @@
 # Generated from client/transaction.py by `make sync-client`: edit that file, not this one.
 """Acks and pushes that happen together or not at all."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
@@ -49,7 +50,7 @@ class Transaction:
         self._messages.append(message(queue, partition, item))
         return self
 
-    def commit(self) -> list[Pushed]:
+    def commit(self) -> Sequence[Pushed]:
         """Have all of it happen; answers for the pushes, in order. Raises LeaseGone, NotInLease, QueueFull."""
         if self._done:
             raise InvalidArgument("this transaction was committed; begin another one")

@@ -10,10 +10,20 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from queenmq.client import calls
-from queenmq.client.answers import Acked, ChangedPartition, Changes, Delivery, Fetched, Pushed, Record
+from queenmq.client.answers import (
+    Acked,
+    ChangedPartition,
+    Changes,
+    Delivery,
+    Fetched,
+    Pushed,
+    PushStatus,
+    Receipts,
+    Record,
+)
 from queenmq.client.transports.exchange import Exchange, ExchangeTable, path, query
 from queenmq.errors import BY_CODE, InvalidArgument, InvalidHeaders, LeaseGone, QueueNotFound, Refused
-from queenmq.model import Headers, Outgoing, PopRequest
+from queenmq.model import Headers, Outgoing, Payloads, PopRequest
 
 encode = msgspec.json.Encoder().encode
 
@@ -99,7 +109,20 @@ class _ChangedAnswer(Struct, rename="camel"):
     entries: list[_ChangedPage]
 
 
+class _Run(Struct):
+    status: PushStatus
+    count: int
+    message_id: str | None
+
+
+class _ArrayAnswer(Struct, rename={"queue_name": "queueName"}):
+    queue_name: str
+    partition_id: str | None
+    runs: list[_Run]
+
+
 _pushed = msgspec.json.Decoder(list[Pushed])
+_array = msgspec.json.Decoder(_ArrayAnswer)
 _popped = msgspec.json.Decoder(_PopAnswer)
 _acked = msgspec.json.Decoder(list[Acked])
 _renewed = msgspec.json.Decoder(list[_Renewed])
@@ -109,17 +132,46 @@ _fetched = msgspec.json.Decoder(_FetchAnswer)
 _changed = msgspec.json.Decoder(_ChangedAnswer)
 
 
-def push(call: calls.Push) -> Exchange[list[Pushed]]:
+def push(call: calls.Push) -> Exchange[Sequence[Pushed]]:
     """POST /push; may be repeated, because every message has an id by then."""
+    if isinstance(call.messages, Payloads) and call.messages.queue and call.messages.partition:
+        return _push_array(call.messages)  # an address has no place for an empty name; among items, it is refused
     body = encode({"items": _items(call.messages), "atomic": True})
 
-    def read(answer: bytes) -> list[Pushed]:
+    def read(answer: bytes) -> Sequence[Pushed]:
         return [
             replace(each, status="queued") if each.status == "duplicate" and message.transaction_id is None else each
             for message, each in zip(call.messages, _pushed.decode(answer), strict=True)
         ]  # nobody else has the ids that we gave: a duplicate of one was stored by a try whose answer was lost
 
     return Exchange(path=path("push"), method="POST", body=body, repeatable=True, read=read)
+
+
+def _push_array(messages: Payloads) -> Exchange[Sequence[Pushed]]:
+    unique = str(uuid4())
+
+    def read(answer: bytes) -> Sequence[Pushed]:
+        found = _array.decode(answer)
+        ids = [f"{unique}-{number}" for number in range(len(messages))]
+        told: list[Pushed] = []
+        for run in found.runs:
+            status: PushStatus = "buffered" if run.status == "buffered" else "queued"  # nobody else has our ids
+            receipts = Receipts(
+                status, found.queue_name, found.partition_id, run.message_id, run.count, ids[len(told) :]
+            )
+            if run.count == len(messages):
+                return receipts
+            told += receipts
+        return told
+
+    return Exchange(
+        path=path("push", "queue", messages.queue, "partition", messages.partition),
+        query=query(transactionId=unique),
+        method="POST",
+        body=messages.array,
+        repeatable=True,
+        read=read,
+    )
 
 
 def pop(call: calls.Pop) -> Exchange[list[Delivery]]:
@@ -168,7 +220,7 @@ def release(call: calls.Release) -> Exchange[bool]:
     return Exchange(path=path("lease", call.lease_id, "release"), method="POST", repeatable=True, read=_read_released)
 
 
-def transact(call: calls.Transact) -> Exchange[list[Pushed]]:
+def transact(call: calls.Transact) -> Exchange[Sequence[Pushed]]:
     """POST /transaction."""
     operations: list[Any] = [_AckOperation(*_ack(each)) for each in call.acks]
     if call.messages:
@@ -276,7 +328,7 @@ def _read_released(body: bytes) -> bool:
     return released.success
 
 
-def _read_transacted(body: bytes) -> list[Pushed]:
+def _read_transacted(body: bytes) -> Sequence[Pushed]:
     answer = _transacted.decode(body)
     if not answer.success:
         raise BY_CODE.get(answer.code or "", Refused)(answer.error)

@@ -7,18 +7,28 @@ from uuid import UUID
 
 from queenmq import model
 from queenmq.client import calls
-from queenmq.client.answers import Acked, ChangedPartition, Changes, Delivery, Fetched, Pushed, PushStatus, Record
+from queenmq.client.answers import (
+    Acked,
+    ChangedPartition,
+    Changes,
+    Delivery,
+    Fetched,
+    Pushed,
+    PushStatus,
+    Receipts,
+    Record,
+)
 from queenmq.client.transports.postgres_table import HandlerTable, text, uuid
 from queenmq.engine import reading
 from queenmq.engine.reading import ChangesAsked, OffsetRead
 from queenmq.errors import BY_CODE, InvalidArgument, Paused, QueenError, QueueNotFound
-from queenmq.model import OFFSET_DIGITS, Outgoing, message_text
+from queenmq.model import OFFSET_DIGITS, Outgoing, PushedRun, message_text
 
 if TYPE_CHECKING:
     from queenmq.client.transports.postgres import PostgresTransport
 
 
-async def push(transport: "PostgresTransport", call: calls.Push) -> list[Pushed]:
+async def push(transport: "PostgresTransport", call: calls.Push) -> Sequence[Pushed]:
     """Store messages; what was sent is found again by the engine, so they need no transaction ids."""
     if transport.presence.push_paused:
         raise Paused("pushes are paused for maintenance")
@@ -49,7 +59,7 @@ async def release(transport: "PostgresTransport", call: calls.Release) -> bool:
     return await transport.engine.release(uuid(call.lease_id, "the lease id"))
 
 
-async def transact(transport: "PostgresTransport", call: calls.Transact) -> list[Pushed]:
+async def transact(transport: "PostgresTransport", call: calls.Transact) -> Sequence[Pushed]:
     """Acknowledge and push together."""
     pushed = await transport.engine.transaction([_ack(each) for each in call.acks], call.messages)
     return _pushed(call.messages, pushed)
@@ -86,8 +96,12 @@ async def changed(transport: "PostgresTransport", call: calls.Changed) -> Change
     return Changes(changes.safe_time, partitions, found[-1].cursor if len(found) == call.limit else None)
 
 
-def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> list[Pushed]:
+def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> Sequence[Pushed]:
     """The answers; what messages of one segment have in common is written once for all that follow each other."""
+    if isinstance(pushed, PushedRun):
+        first_id = message_text(pushed.created_at, pushed.partition_id, pushed.offsets.start)
+        queue, partition = next(iter(messages)).queue, text(pushed.partition_id)
+        return Receipts("queued", queue, partition, first_id, len(pushed), pushed.transaction_ids)
     told: list[Pushed] = []
     created_at, partition_id, prefix, partition = None, 0, "", ""
     for message, each in zip(messages, pushed, strict=True):
