@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from queenmq.config import Settings
 from queenmq.engine import Engine
 from queenmq.model import Outgoing
-from queenmq.spark import QueenDataSource, session
+from queenmq.spark import QueenDataSource, session, workers
 from tests.spark.jobs import job
 
 __all__ = ["job"]  # a fixture
@@ -29,6 +29,13 @@ def spark() -> Iterator[SparkSession]:
     started.sparkContext.setLogLevel("OFF")
     yield started
     started.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Tests that read in this process are its tasks: the session that they leave is to no other database."""
+    yield
+    workers.leave()
 
 
 @pytest.fixture

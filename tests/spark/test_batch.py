@@ -63,6 +63,17 @@ async def test_a_payload_looks_as_asked(push, read, payload_format, expected):
     assert row["payload"] == expected
 
 
+async def test_columns_that_every_message_has_are_never_null(push, frame):
+    await push("orders", "ann", 1)
+
+    def nullable(**options):
+        return {field.name for field in frame("orders", **options).schema if field.nullable}
+
+    assert nullable() == {"trace_id", "producer", "headers"}
+    assert nullable(payloadFormat="total int") == {"trace_id", "producer", "headers", "payload", "payload_error"}
+    assert nullable(includeDeadLetters="true") >= {"partition", "error"}
+
+
 async def test_a_payload_is_a_variant(push, frame):
     await push("orders", "ann", {"a": {"b": [1, 2.5]}}, None)
     rows = frame("orders", payloadFormat="variant").selectExpr("variant_get(payload, '$.a.b[1]', 'double')").collect()

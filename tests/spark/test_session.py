@@ -5,7 +5,11 @@ import subprocess
 import sys
 import zipfile
 
+import py4j
+import pyspark
+
 from queenmq.spark import java
+from queenmq.spark.home import ensure_home
 from queenmq.spark.session import DEFAULTS, _zipped
 
 SCRIPT = """
@@ -49,6 +53,23 @@ def test_the_package_travels_to_executors():
         assert {"queenmq/__init__.py", "queenmq/spark/reading.py", "queenmq/engine/segments.py"} <= set(
             archive.namelist()
         )
+
+
+def test_workers_import_pyspark_as_it_is_installed(spark):
+    def compiled(_):
+        import py4j  # noqa: PLC0415 (where the worker finds them)
+        import pyspark  # noqa: PLC0415
+
+        return [module.__spec__.cached for module in (py4j, pyspark)]
+
+    [found] = spark.sparkContext.parallelize([0], 1).map(compiled).collect()
+    assert [os.path.realpath(each) for each in found] == [each.__spec__.cached for each in (py4j, pyspark)]
+
+
+def test_a_spark_home_that_is_given_stays(monkeypatch):
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    ensure_home()
+    assert os.environ["SPARK_HOME"] == "/opt/spark"
 
 
 def test_secrets_are_redacted_and_settings_can_be_overridden(spark):

@@ -1,7 +1,7 @@
 """From segments to Arrow: fixed columns by repetition, payloads by cutting the JSON arrays once.
 
-Whole columns of many segments at a time: what is done here for each message is done in C, by msgspec, numpy or Arrow,
-and little is done for each segment, as there may be only a few messages in one.
+Whole columns of many segments at a time: what is done here for each message is done in C, by numpy or Arrow, and little
+is done for each segment, as there may be only a few messages in one.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.segments import cut
 from queenmq.spark.columns import ERROR_COLUMN
+from queenmq.spark.cutting import elements, joined
 from queenmq.spark.payloads import Payloads
 
 MICROSECONDS_TO_1970 = 946_684_800_000_000  # PostgreSQL counts from 2000
@@ -29,7 +29,8 @@ Bytes = npt.NDArray[np.uint8]
 
 _texts = msgspec.json.Decoder(list[list[str | None] | None])
 _objects = msgspec.json.Decoder(list[list[dict[str, str] | None] | None])
-_HEX = np.frombuffer(b"".join(b"%04x" % number for number in range(1 << 16)), np.uint32)  # four digits in one word
+_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)[np.indices((16, 16, 16, 16)).reshape(4, -1)]
+_HEX = np.ascontiguousarray(_DIGITS.T).view(np.uint32).ravel()  # four digits in one word
 _PREFIX = 26  # characters of a message id that are the same in the whole segment
 
 
@@ -97,14 +98,16 @@ class Messages:
                 found = self._repeated(self._columns[name])
         return found
 
-    def payloads(self, cipher: Cipher) -> Sequence[Any]:
-        """The JSON text of each message."""
-        pieces: list[Any] = list(chain.from_iterable(map(cut, self._columns["payloads"])))
+    def payloads(self, cipher: Cipher) -> pa.Array:
+        """The JSON text of each message, as bytes."""
+        found = elements(self._columns["payloads"], self._counts)
         if any(self._columns["encrypted"]):
+            pieces = found.to_pylist()
             encrypted = np.array(self._columns["encrypted"], bool)[self._index]
             for place in np.flatnonzero(encrypted).tolist():
-                pieces[place] = cipher.decrypt(bytes(pieces[place]))
-        return pieces
+                pieces[place] = cipher.decrypt(pieces[place])
+            found = joined(pieces)
+        return found
 
     def kept(self) -> npt.NDArray[np.bool_] | None:
         """Which messages lie inside the bounds of their partitions; None when all do."""

@@ -18,6 +18,8 @@ COLUMNS = {
     "headers": "map<string,string>",
     "payload": "string",
 }
+# Every message has these. Where Spark knows that, it does not ask each of them.
+ALWAYS = {"queue", "partition", "partition_id", "offset", "message_id", "transaction_id", "created_at", "payload"}
 DEAD_LETTER_COLUMNS = {
     "group": "string",
     "error": "string",
@@ -33,7 +35,8 @@ PAYLOAD_TYPES = {"json": "string", "binary": "binary", "variant": "variant"}
 def table(payload_format: str, columns: Sequence[str] = (), *, dead_letters: bool = False) -> str:
     """The schema of a read as DDL: all columns, or those that were asked for.
 
-    payload_format is json, binary, variant, or itself the DDL of the payload's fields.
+    payload_format is json, binary, variant, or itself the DDL of the payload's fields. A payload that does not fit the
+    fields is null, and a dead letter may be of a partition that is gone.
     """
     found = dict(COLUMNS)
     if payload_format in PAYLOAD_TYPES:
@@ -41,6 +44,8 @@ def table(payload_format: str, columns: Sequence[str] = (), *, dead_letters: boo
     else:
         found["payload"] = f"struct<{payload_format}>"
         found[ERROR_COLUMN] = "string"
+    for name in ALWAYS - ({"payload"} if ERROR_COLUMN in found else set()) - ({"partition"} if dead_letters else set()):
+        found[name] += " not null"
     if dead_letters:
         found |= DEAD_LETTER_COLUMNS
     check(columns, found)

@@ -1,9 +1,7 @@
 """Payloads as Spark wants them: JSON text, bytes, VARIANT, or values of a schema."""
 
 from collections.abc import Sequence
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.json
 from pyspark.sql.types import StructType, VariantType, VariantVal
@@ -12,8 +10,6 @@ from queenmq.errors import InvalidPayload
 from queenmq.spark.connection import explained
 
 _HEAD, _BETWEEN, _TAIL = b'{"payload":', b'}\n{"payload":', b"}\n"
-
-Pieces = Sequence[Any]  # JSON texts: msgspec.Raw or bytes
 
 
 class Payloads:
@@ -24,10 +20,12 @@ class Payloads:
         self._type = arrow.field("payload").type if "payload" in arrow.names else pa.string()
         self._failfast = failfast
 
-    def array(self, pieces: Pieces) -> tuple[pa.Array, pa.Array]:
+    def array(self, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
         """The payloads, and for each of them what is wrong with it (null: nothing)."""
         if self._type in (pa.string(), pa.binary()):
-            return self._texts(pieces), pa.nulls(len(pieces), pa.string())
+            same = pa.Array.from_buffers(self._type, len(texts), texts.buffers())  # JSON is UTF-8: not checked again
+            return same, pa.nulls(len(texts), pa.string())
+        pieces = texts.to_pylist()
         if self._variant:
             return self._variants(pieces), pa.nulls(len(pieces), pa.string())
         try:
@@ -35,17 +33,11 @@ class Payloads:
         except pa.ArrowInvalid:
             return self._one_by_one(pieces)
 
-    def _texts(self, pieces: Pieces) -> pa.Array:
-        ends = np.zeros(len(pieces) + 1, np.int32)
-        np.cumsum(np.fromiter(map(len, pieces), np.int32, len(pieces)), out=ends[1:])
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))]
-        return pa.Array.from_buffers(self._type, len(pieces), buffers)
-
-    def _variants(self, pieces: Pieces) -> pa.Array:
+    def _variants(self, pieces: Sequence[bytes]) -> pa.Array:
         values = [VariantVal.parseJson(str(piece, "utf-8")) for piece in pieces]
         return pa.array([{"value": each.value, "metadata": each.metadata} for each in values], self._type)
 
-    def _typed(self, pieces: Pieces) -> pa.Array:
+    def _typed(self, pieces: Sequence[bytes]) -> pa.Array:
         """All of them in one go; raises when one does not fit."""
         if not pieces:
             return pa.nulls(0, self._type)
@@ -61,7 +53,7 @@ class Payloads:
         )
         return table["payload"].combine_chunks()
 
-    def _one_by_one(self, pieces: Pieces) -> tuple[pa.Array, pa.Array]:
+    def _one_by_one(self, pieces: Sequence[bytes]) -> tuple[pa.Array, pa.Array]:
         found: list[pa.Array] = []
         errors: list[str | None] = []
         for piece in pieces:

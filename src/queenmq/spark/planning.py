@@ -20,7 +20,7 @@ from queenmq.spark.options import Options
 from queenmq.spark.replicas import written
 
 TASKS_MAX = 64  # unless minPartitions asks for more
-TASK_MESSAGES_MIN = 100_000  # a connection costs PostgreSQL as much as reading some thousands
+TASK_MESSAGES = 250_000  # most of them in one: Spark takes as long for a task as for reading some ten thousand
 OFFSET_MAX = 1 << 40
 
 QUEUES = """
@@ -158,10 +158,10 @@ def plan(connection: Connection, wanted: Wanted, options: Options) -> list[Segme
         return []
     if options.read_url is not None:
         wanted = replace(wanted, written=written(connection))
-    tasks_max, messages_min = (options.min_partitions, 1) if options.min_partitions else (TASKS_MAX, TASK_MESSAGES_MIN)
+    tasks_max, messages = (options.min_partitions, 1) if options.min_partitions else (TASKS_MAX, TASK_MESSAGES)
     rows = connection.rows(
         SLICES, list(wanted.queues), wanted.start.epoch, wanted.start.snapshot, wanted.end.epoch, wanted.end.snapshot,
-        tasks_max, messages_min, wanted.partition_ids, wanted.since, wanted.until,
+        tasks_max, messages, wanted.partition_ids, wanted.since, wanted.until,
     )  # fmt: skip
     return [_task(wanted, list(own)) for _, own in groupby(rows, itemgetter("slice"))]
 

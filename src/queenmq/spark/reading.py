@@ -1,7 +1,7 @@
 """What a task does: read its range of segments, and hand them to Spark as Arrow."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -10,19 +10,26 @@ from pyspark.sql.types import StructType
 from queenmq.config import Settings
 from queenmq.engine.crypto import Cipher
 from queenmq.errors import MessageNotFound
-from queenmq.spark.arrow import Assembler
 from queenmq.spark.columns import DEAD_LETTER_COLUMNS, ERROR_COLUMN
 from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.options import Options
 from queenmq.spark.planning import DeadLettersTask, SegmentsTask, Slice, Wanted
 from queenmq.spark.replicas import wait_until_replayed
-from queenmq.spark.workers import settle
+from queenmq.spark.workers import working
+
+if TYPE_CHECKING:
+    from queenmq.spark.arrow import Assembler
 
 FETCH_BYTES = 4 << 20  # about so much at a time: Spark wants large batches, and processors small ones
 FETCH_ROWS_MAX = 4_000  # at most so many segments
 
 # A task reads a range of the index. Left alone, PostgreSQL would rather read the whole table, in every task.
-PLANS = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
+PLANS = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_custom_plan",  # a session lives on, and its next range may be of another size
+}
 
 PLACE = ("s.partition_id", "s.first_offset", "s.message_count")
 NEEDS = {
@@ -74,25 +81,27 @@ class Reading:
 
     def read(self, task: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a task."""
-        settle()
+        if not isinstance(task, SegmentsTask | DeadLettersTask):  # there is nothing
+            return
         settings = Settings.load()
-        cipher = Cipher(settings.key_ring())
-        with explanations(), Connection(self._options.dsn(reading=True), settings, PLANS) as connection:
+        assembler = self.assembler(task.wanted, Cipher(settings.key_ring()))
+        with explanations(), working(self._options.dsn(reading=True), settings, PLANS) as connection:
             if isinstance(task, DeadLettersTask):
-                assembler = self.assembler(task.wanted, cipher)
                 arguments = (list(task.wanted.queues), task.wanted.partition_ids, task.wanted.since, task.wanted.until)
                 for rows in connection.stream(DEAD_LETTERS, *arguments, rows=FETCH_ROWS_MAX):
                     yield assembler.batch(rows)
-            elif isinstance(task, SegmentsTask):
+            else:
                 if task.wanted.written is not None:
                     wait_until_replayed(connection, task.wanted.written)
-                yield from self._segments(connection, task, self.assembler(task.wanted, cipher))
+                yield from self._segments(connection, task, assembler)
 
-    def assembler(self, wanted: Wanted, cipher: Cipher) -> Assembler:
+    def assembler(self, wanted: Wanted, cipher: Cipher) -> "Assembler":
         """What makes record batches of the segments of a read."""
+        from queenmq.spark.arrow import Assembler  # noqa: PLC0415 (the process of a stream's driver does without)
+
         return Assembler(self._schema, wanted.queues, cipher, failfast=self._options.mode == "failfast")
 
-    def _segments(self, connection: Connection, task: SegmentsTask, assembler: Assembler) -> Iterator[pa.RecordBatch]:
+    def _segments(self, connection: Connection, task: SegmentsTask, assembler: "Assembler") -> Iterator[pa.RecordBatch]:
         found = 0
         fetch = FETCH_ROWS_MAX
         if not {"payload", ERROR_COLUMN}.isdisjoint(self._schema.names):

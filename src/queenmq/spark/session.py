@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from queenmq.config import PREFIX, SECRETS, Settings, hand_on, inherited
+from queenmq.spark.home import ensure_home
 from queenmq.spark.java import ensure_java
 from queenmq.spark.source import QueenDataSource
 
@@ -25,15 +26,18 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|queen_dsn|queen_encryption_keys",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Between the JVM and its Python: half the processor time of TCP, and a tenth of the system calls.
+    # Between the JVM and its Python: half the processor time of TCP, and a tenth of the system calls. Buffers of half a
+    # megabyte are too large for a region of a small heap, and Java collects garbage because of them.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
-    "spark.buffer.size": str(1 << 20),
+    "spark.sql.execution.pandas.udf.buffer.size": str(1 << 18),
+    "spark.buffer.size": str(1 << 18),
 }
 LOCAL_DEFAULTS = {
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+    # Checkpoints on this machine's disks: Hadoop starts twelve programs to write a file with a checksum, six without.
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
 }
 
 
@@ -54,6 +58,8 @@ def session(
     if inherited("PYSPARK_PYTHON") is None:
         hand_on("PYSPARK_PYTHON", sys.executable)
     local = master is not None and (master.startswith("local[") or master == "local")
+    if local and not submitted:
+        ensure_home()
     chosen = DEFAULTS | (LOCAL_DEFAULTS if local else {}) | _environment() | {"spark.ui.enabled": str(ui).lower()}
     chosen |= {} if master is None else {"spark.master": master}
     builder = SparkSession.builder.appName(name)

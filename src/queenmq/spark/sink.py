@@ -20,8 +20,7 @@ from queenmq.engine.partitions import check_name
 from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidPayload
 from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.options import Options, nearest
-from queenmq.spark.staging import Stage
-from queenmq.spark.workers import settle
+from queenmq.spark.workers import working
 
 ENCRYPTED = "select encryption_enabled from queen.queues where name = $1"
 COMMIT = "select queen.commit_write($1, $2, $3, $4, $5, $6)"
@@ -49,9 +48,10 @@ class Writing:
 
     def stage(self, rows: Iterator[pa.RecordBatch], write_id: str, epoch: int, task: int) -> Staged:
         """Stage the rows of a task; a task that fails leaves nothing."""
-        settle()
+        from queenmq.spark.staging import Stage  # noqa: PLC0415 (only tasks need it, and it takes a while to import)
+
         settings = Settings.load()
-        with explanations(), Connection(self._options.dsn(reading=False), settings) as connection:
+        with explanations(), working(self._options.dsn(reading=False), settings, {}) as connection:
             prefix = f"spark:{write_id}:{epoch}:{task}"
             cipher = self._cipher(connection, settings)
             stage = Stage(connection, write_id, prefix, cipher, settings.payload_bytes_max)

@@ -32,7 +32,7 @@ class QueenDataSource(DataSource):
     mode              a payload that does not fit: `permissive` (null, and `payload_error` says why) or `failfast`
     startingOffsets   `earliest` (default), `latest`, `{"tick": 7}`; in a batch also offsets by partition
     startingTimestamp RFC 3339, or milliseconds since 1970
-    minPartitions     so many tasks; by default one per 100,000 messages, up to 64
+    minPartitions     so many tasks; by default one per 250,000 messages, up to 64
     failOnDataLoss    `true` (default): what was deleted before it could be read is an error
 
     Batch alone: endingOffsets, endingTimestamp, includeDeadLetters, and pushFilters (docs/spark.md says when).

@@ -16,16 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.drafts import (
-    NOT_JSON,
-    SEGMENT_BYTES_MAX,
-    SEGMENT_MESSAGES_MAX,
-    TRANSACTION_ID_CHARACTERS_MAX,
-    texts,
-)
+from queenmq.engine.drafts import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX, texts
 from queenmq.engine.partitions import check_name
-from queenmq.engine.segments import cut
 from queenmq.errors import InvalidArgument, InvalidPayload, InvalidTraceId, PayloadTooLarge
+from queenmq.model.payloads import NOT_JSON, cut
 from queenmq.spark.connection import Connection
 
 STAGE_BYTES_MAX = 32 << 20  # in memory, of one task
@@ -37,9 +31,6 @@ SEGMENT_COLUMNS = [
 ]  # fmt: skip
 
 Numbers = npt.NDArray[Any]
-
-_OPENINGS = pa.array([b"", b"["], pa.binary())  # before a value: the first of a segment has one
-_ENDINGS = pa.array([b",", b"]"], pa.binary())
 
 
 class Stage:
@@ -158,10 +149,11 @@ def _bytes(value: bytes) -> pa.Scalar:
 
 def _joined(values: pa.Array, cuts: Numbers) -> list[memoryview]:
     """JSON arrays of JSON texts, a segment's each: views of one buffer."""
-    firsts, lasts = np.zeros(len(values), np.int8), np.zeros(len(values), np.int8)
-    firsts[cuts[:-1]] = lasts[cuts[1:] - 1] = 1
-    pieces = _OPENINGS.take(pa.array(firsts)), values, _ENDINGS.take(pa.array(lasts)), _bytes(b"")
-    joined = pc.binary_join_element_wise(*pieces)
+    firsts, lasts = np.zeros(len(values), bool), np.zeros(len(values), bool)
+    firsts[cuts[:-1]] = lasts[cuts[1:] - 1] = True
+    opening = pc.if_else(pa.array(firsts), _bytes(b"["), _bytes(b""))
+    ending = pc.if_else(pa.array(lasts), _bytes(b"]"), _bytes(b","))
+    joined = pc.binary_join_element_wise(opening, values, ending, _bytes(b""))
     _, places, texts = joined.buffers()
     ends = np.frombuffer(places, np.int32)[cuts].tolist()
     view = memoryview(texts)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from queenmq.errors import Busy, InvalidArgument
-from queenmq.spark.columns import COLUMNS, table
+from queenmq.spark.columns import COLUMNS
 from queenmq.spark.options import Options
 from queenmq.spark.pipelines.files import Files
 from queenmq.spark.pipelines.job import Job
@@ -24,7 +24,7 @@ from queenmq.spark.reading import Reading
 
 ARCHIVE_LOCK = 0x517EE8  # held with a queue's id while it is being archived
 STORED = [name for name in COLUMNS if name != "queue"]  # the queue is in the path
-STORED_TABLE = table("json", STORED)
+STORED_TABLE = ", ".join(f"`{name}` {COLUMNS[name]}" for name in STORED)
 WRITTEN = "path string, rows bigint, bytes bigint"
 
 TOLD = "select location, tick from queen.archives where queue_id = $1"
