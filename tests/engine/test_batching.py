@@ -90,6 +90,45 @@ async def test_a_few_requests_wait_for_the_call_in_flight_and_many_do_not(run, m
     assert await asyncio.gather(first, *few, many, last) == [1, 4, 5, 2, 3]
 
 
+async def test_one_more_is_made_ready_beside_the_calls_in_flight_where_enough_waits(run, monkeypatch):
+    monkeypatch.setattr(batching, "LATE_SECONDS", 3_600)
+    batcher = Batcher(run, calls_max=1, weight=lambda item: item, weight_max=10, further_from=10, ahead=1)
+    run.gate.clear()
+    asking = [asyncio.create_task(batcher.submit(n)) for n in (1, 10, 10, 3)]
+    await until(lambda: run.flying == 2)
+    assert run.batches == [[1], [10]]
+    run.gate.set()
+    assert await asyncio.gather(*asking) == [1, 10, 10, 3]
+    assert run.flying_max == 2
+
+
+async def test_who_is_done_leaves_a_few_requests_to_the_call_in_flight(monkeypatch):
+    monkeypatch.setattr(batching, "LATE_SECONDS", 3_600)
+    gates = {1: asyncio.Event(), 10: asyncio.Event(), 2: asyncio.Event()}
+    travelled = []
+
+    async def run(items):
+        travelled.append(items)
+        await gates[items[0]].wait()
+        return items
+
+    batcher = Batcher(run, calls_max=2, weight=lambda item: item, further_from=10)
+    asking = {1: asyncio.create_task(batcher.submit(1))}
+    await until(lambda: travelled == [[1]])
+    asking[10] = asyncio.create_task(batcher.submit(10))
+    await until(lambda: travelled == [[1], [10]])
+    asking |= {n: asyncio.create_task(batcher.submit(n)) for n in (2, 3)}
+    await until(lambda: batcher.requests == 4)
+    gates[1].set()
+    assert await asking[1] == 1
+    assert travelled == [[1], [10]]  # two of them wait for the one that is in flight
+    gates[10].set()
+    await until(lambda: len(travelled) == 3)
+    gates[2].set()
+    assert await asyncio.gather(*asking.values()) == [1, 10, 2, 3]
+    assert travelled == [[1], [10], [2, 3]]
+
+
 async def test_nobody_waits_for_a_call_that_is_late(run, monkeypatch):
     monkeypatch.setattr(batching, "LATE_SECONDS", 0)
     batcher = Batcher(run, calls_max=2, further_from=10)

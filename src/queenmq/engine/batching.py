@@ -27,6 +27,7 @@ class Batcher(Generic[Item, Answer]):
     is handed to `unclaimed`. With `shared_from`, so many requests or more are shared between all calls that are free:
     PostgreSQL works on some while others are made ready or answered. With `further_from`, less than this weight waits
     for the call in flight, unless that is late: two small calls cost more than one, and often wait for each other.
+    So much or more may be handed to `run` by `ahead` batches beyond `calls_max`, to be made ready meanwhile.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Batcher(Generic[Item, Answer]):
         weight_max: int = 1_000,
         shared_from: int | None = None,
         further_from: int = 0,
+        ahead: int = 0,
         unclaimed: Callable[[Answer], None] = lambda _: None,
     ) -> None:
         self.batches = 0  # for the metrics: requests / batches = round trips saved
@@ -48,6 +50,7 @@ class Batcher(Generic[Item, Answer]):
         self._weight_max = weight_max
         self._shared_from = shared_from
         self._further_from = further_from
+        self._ahead = ahead
         self._unclaimed = unclaimed
         self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._waiting_weight = 0
@@ -84,7 +87,7 @@ class Batcher(Generic[Item, Answer]):
     def _may_start(self) -> bool:
         if not self._running:
             return True
-        return len(self._running) < self._calls_max and self._waiting_weight >= self._further_from
+        return len(self._running) < self._calls_max + self._ahead and self._waiting_weight >= self._further_from
 
     def _start_late(self) -> None:
         self._late = None
@@ -112,9 +115,13 @@ class Batcher(Generic[Item, Answer]):
                     await self._serve(batch)
                 finally:
                     self._serving -= 1
+                if len(self._running) > 1 and self._waiting_weight < self._further_from:
+                    break  # the others will take it
         finally:
             # Here, not when the task is over: whoever asks in between would find all calls taken, and nobody serving.
             self._running.discard(asyncio.current_task())
+            if self._waiting:
+                self._watch_the_clock()
 
     def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
         batch: list[tuple[Item, asyncio.Future[Answer]]] = []

@@ -50,12 +50,14 @@ class Pusher:
         self._window = DedupWindow(settings.dedup_bytes_max)
         self._originals = Originals(database, self._window)
         self._in_flight: dict[UUID, Flush] = {}
+        self._calls = asyncio.Semaphore(settings.push_calls_max)
         self.batcher = Batcher(
             self._push_all,
             calls_max=settings.push_calls_max,
             weight=self._weight,
             weight_max=settings.push_messages_max,
             further_from=min(FURTHER_MESSAGES, settings.push_messages_max),
+            ahead=1,
         )
 
     async def push(self, messages: Sequence[Outgoing]) -> Sequence[Pushed]:
@@ -201,7 +203,10 @@ class Pusher:
         return draft.array
 
     async def _write(self, flush: Flush) -> Any:
-        return await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
+        async with self._calls:
+            row = await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
+        await asyncio.sleep(0)  # a flush that is ready goes out before this one is answered
+        return row
 
     async def write(self, flush: Flush, call: Callable[[], Awaitable[Any]]) -> Any:
         """Make the call that writes a flush; when its answer is lost, find out what it did."""
