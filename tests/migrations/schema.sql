@@ -133,7 +133,9 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
 
--- function queen.hand_out(integer, integer, bigint[], tid[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], boolean, timestamp with time zone)
+-- function queen.hand_out(integer, integer, bigint[], tid[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], timestamp with time zone)
+
+-- function queen.hand_out_plain(integer[], integer[], integer[], integer[], integer[], bigint[], boolean[], integer[], double precision[], boolean[], uuid[], timestamp with time zone[], timestamp with time zone)
 
 -- function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamp with time zone)
 

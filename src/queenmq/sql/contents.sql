@@ -53,6 +53,7 @@
 \ir functions/give_up.sql
 \ir functions/settle.sql
 \ir functions/claim_partitions.sql
+\ir functions/hand_out_plain.sql
 \ir functions/hand_out.sql
 \ir functions/pop_batch.sql
 \ir functions/has_pending_messages.sql

@@ -8,10 +8,6 @@
 -- Where an auto-acking request leaves no lease behind, "all is read" may only be said while nobody
 -- can push: the lookup row is tried, and a partition being written right now stays ready.
 --
--- With p_single no request gets more than one partition. Rows where nothing lapsed, failed or was
--- done out of order, mostly all of them, then go out with a short statement: to begin the other one
--- costs as much as ten rows.
---
 -- Lookup rows are found backwards: of the versions that an old snapshot keeps, the newest comes last.
 --
 -- Locks:   lookup rows of auto-acked partitions, shared, never waiting. The consumer rows are locked.
@@ -27,7 +23,6 @@ create function queen.hand_out(
     p_lease_ids      uuid[],
     p_lease_seconds  double precision[],
     p_auto_acks      boolean[],
-    p_single         boolean,
     p_now            timestamptz
 ) returns table (
     request int, partition_id bigint, lease_id uuid, messages bigint, from_offset bigint, to_offset bigint,
@@ -38,7 +33,6 @@ language plpgsql as $$
 declare
     v_queue  queen.queues;
     v_quiet  bigint[];
-    v_plain  bigint[] := '{}';    -- what went out already
 begin
     select q.* into v_queue from queen.queues q where q.id = p_queue_id;
     if true = any (p_auto_acks) then
@@ -46,43 +40,6 @@ begin
           from unnest(p_partition_ids) as k (id)
          cross join lateral (select l.partition_id from queen.partition_lookup l where l.partition_id between k.id and k.id
                               order by l.partition_id desc limit 1 for share skip locked) as l;
-    end if;
-
-    if p_single and p_withheld is null and v_queue.delayed_processing_seconds + v_queue.window_buffer_seconds = 0 then
-        for request, partition_id, lease_id, messages, from_offset, to_offset, expiries, ready_at in
-            update queen.partition_consumers c
-               set last_served_at = p_now, nacked = '{}',
-                   expiries   = case when h.auto_ack then 0 else c.expiries end,
-                   lease_id   = case when h.auto_ack then null else p_lease_ids[h.request] end,
-                   lease_from = case when h.auto_ack then null else c.committed end,
-                   lease_to   = case when h.auto_ack then null else h.reached end,
-                   committed  = case when h.auto_ack then h.reached else c.committed end,
-                   completed  = c.completed + case when h.auto_ack then h.reached - h.committed else 0 end,
-                   ready_at   = case when not h.auto_ack
-                                     then p_now + make_interval(secs => coalesce(p_lease_seconds[h.request], v_queue.lease_seconds))
-                                     when h.reached >= h.next_offset and c.partition_id = any (v_quiet) then null
-                                     else p_now end
-              from (select k.place, k.request, p_auto_acks[k.request] as auto_ack, c.committed, l.next_offset,
-                           least(l.next_offset, c.committed + p_left[k.request]) as reached
-                      from unnest(p_partition_ids, p_places, p_requests) as k (id, place, request)
-                     cross join lateral (select c.committed from queen.partition_consumers c
-                                          where c.ctid = k.place and c.lease_id is null
-                                            and c.retries is null and isempty(c.acked) offset 0) as c
-                     cross join lateral (select l.next_offset from queen.partition_lookup l
-                                          where l.partition_id between k.id and k.id
-                                          order by l.partition_id desc limit 1) as l
-                     where l.next_offset > c.committed) as h
-             where c.ctid = h.place    -- locked since it was claimed: it has not moved
-            returning h.request, c.partition_id, c.lease_id, h.reached - h.committed, h.committed, h.reached, c.expiries,
-                      c.ready_at
-        loop
-            done := '{}';
-            v_plain := v_plain || partition_id;
-            return next;
-        end loop;
-        if cardinality(v_plain) = cardinality(p_partition_ids) then
-            return;
-        end if;
     end if;
 
     return query
@@ -102,7 +59,6 @@ begin
          cross join lateral (select c.* from queen.partition_consumers c where c.ctid = k.place offset 0) as c
          cross join lateral (select l.* from queen.partition_lookup l where l.partition_id between k.id and k.id
                               order by l.partition_id desc limit 1) as l
-         where k.id <> all (v_plain)
     ), sized as (
         select h.*, case when h.lapsed and h.expiries >= v_queue.retry_limit then least(1, a.n) else a.n end as available
           from held h

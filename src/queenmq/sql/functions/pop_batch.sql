@@ -46,15 +46,19 @@ as $$
 declare
     v_now       timestamptz := coalesce(p_now, clock_timestamp());
     v_alike     boolean;               -- all requests are of one kind
+    v_firsts    int[];                 -- per request: the first one of its kind
     v_asks      int[];                 -- the first request of each kind
     v_order     int[];                 -- their places in the order in which new groups take their locks
     v_place     int;
     v_ask       int;
     v_found     record;
-    v_kinds     int[] := '{}';         -- per target: its kind, group, queue, and partition if one is named
-    v_groups    int[] := '{}';
-    v_queues    int[] := '{}';
-    v_ids       bigint[] := '{}';
+    v_kinds     int[];         -- per target: its kind, group, queue, and partition if one is named
+    v_groups    int[];
+    v_queues    int[];
+    v_ids       bigint[];
+    v_plains    boolean[];             -- and whether hand_out_plain may serve it
+    v_special   int[] := '{}';         -- the first requests of kinds of which it left something
+    v_single    boolean;               -- no request wants more than one partition
     v_turns     int[];                 -- the targets of a kind, in the order in which they are taken from
     v_oldest    timestamptz;           -- the longest ready partition of several targets
     v_turn      int;
@@ -82,15 +86,29 @@ begin
            and array_remove(p_namespaces, p_namespaces[1]) = '{}' and array_remove(p_tasks, p_tasks[1]) = '{}'
            and array_remove(p_groups, p_groups[1]) = '{}';
     if v_alike then
+        v_firsts := array_fill(1, array[cardinality(p_queues)]);
         v_asks := '{1}';
         v_order := '{1}';
     else
+        select array_agg(r.first order by r.n) into v_firsts
+          from (select n, min(n) over (partition by q, p, s, t, g) as first
+                  from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)) as r;
         select array_agg(a.n order by a.n), array_agg(a.place order by a.q, a.s, a.t, a.p, a.g) into v_asks, v_order
-          from (select min(n)::int as n, row_number() over (order by min(n))::int as place, q, p, s, t, g
+          from (select r.*, row_number() over (order by n)::int as place
                   from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)
-                 group by q, p, s, t, g) as a;
+                 where v_firsts[n] = n) as a;
     end if;
+    -- Groups that have reached all there is of a queue: most pops.
+    select coalesce(array_agg(a.place), '{}'), coalesce(array_agg(g.id), '{}'), coalesce(array_agg(g.queue_id), '{}'),
+           coalesce(array_agg(null::bigint), '{}'), coalesce(array_agg(g.plain), '{}')
+      into v_kinds, v_groups, v_queues, v_ids, v_plains
+      from unnest(v_asks) with ordinality as a (ask, place)
+     cross join lateral (
+         select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
+           from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[a.ask]
+          where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete offset 0) as g;
     foreach v_place in array v_order loop
+        continue when v_place = any (v_kinds);
         v_ask := v_asks[v_place];
         for v_found in
             select * from queen.pop_targets(
@@ -101,26 +119,49 @@ begin
             v_groups := v_groups || v_found.group_id;
             v_queues := v_queues || v_found.queue_id;
             v_ids := v_ids || v_found.partition_id;
+            v_plains := v_plains || v_found.plain;
         end loop;
     end loop;
 
     v_now := coalesce(p_now, clock_timestamp());
+    v_single := 1 = all (p_max_partitions);
+    if v_single and true = any (v_plains) then
+        for v_out in
+            select * from queen.hand_out_plain(v_firsts, v_asks, v_kinds, v_groups, v_queues, v_ids, v_plains,
+                                               p_batches, p_lease_seconds, p_auto_acks, p_lease_ids, p_ready_sinces, v_now)
+        loop
+            if v_out.from_offset is null then
+                v_special := v_special || v_firsts[v_out.request];
+                continue;
+            end if;
+            v_firsts[v_out.request] := 0;    -- served
+            request := v_out.request;
+            group_id := v_out.group_id;
+            queue_name := v_out.queue_name;
+            partition_id := v_out.partition_id;
+            partition_name := v_out.partition_name;
+            lease_id := v_out.lease_id;
+            from_offset := v_out.from_offset;
+            to_offset := v_out.to_offset;
+            done := '{}';
+            expiries := v_out.expiries;
+            retries := null;
+            expires_at := case when v_out.lease_id is not null then v_out.ready_at end;
+            ready_since := least(v_now - interval '250 milliseconds', v_out.first_ready_at);
+            return next;
+        end loop;
+    end if;
+
     for i in 1 .. cardinality(v_asks) loop
         v_turns := array_positions(v_kinds, i);
-        continue when v_turns = '{}';
         v_ask := v_asks[i];
+        continue when v_turns = '{}' or (v_single and v_plains[v_turns[1]] and v_ask <> all (v_special));
         v_used := 0;
         v_since := coalesce(p_ready_sinces[v_ask], '-infinity');
-        if v_alike and 1 = all (p_max_partitions) then
-            v_slots := array(select generate_subscripts(p_queues, 1));
-        else
-            select array_agg(r.n order by s.slot, r.n) into v_slots
-              from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups, p_max_partitions)
-                   with ordinality as r (q, p, s, t, g, slots, n)
-             cross join lateral generate_series(1, r.slots) as s (slot)
-             where r.q is not distinct from p_queues[v_ask] and r.p is not distinct from p_partitions[v_ask]
-               and r.s is not distinct from p_namespaces[v_ask] and r.t is not distinct from p_tasks[v_ask]
-               and r.g = p_groups[v_ask];
+        v_slots := array_positions(v_firsts, v_ask);
+        if not v_single then    -- one partition for everybody, then a second one
+            v_slots := array(select r.n from unnest(v_slots) as r (n) cross join generate_series(1, p_max_partitions[r.n]) as s (slot)
+                              order by s.slot, r.n);
         end if;
 
         v_oldest := null;
@@ -163,7 +204,7 @@ begin
                     select h.*, p.name
                       from queen.hand_out(v_groups[v_turn], v_queues[v_turn], v_claimed.partition_ids, v_places,
                                           v_stale, v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks,
-                                          1 = all (p_max_partitions), v_now) as h
+                                          v_now) as h
                      cross join lateral (select p.name from queen.partitions p where p.id = h.partition_id offset 0) as p
                 loop
                     v_left[v_out.request] := v_left[v_out.request] - v_out.messages;

@@ -6,10 +6,11 @@
 -- before the pop takes its first partition.
 --
 -- Locks:   queue rows, only for new or incomplete groups.
+-- Returns: plain where nothing but this group will do, and its queue knows no delay, window or limit of age.
 create function queen.pop_targets(
     p_queue text, p_partition text, p_namespace text, p_task text, p_group text,
     p_mode text, p_since timestamptz, p_now timestamptz
-) returns table (group_id int, queue_id int, partition_id bigint)
+) returns table (group_id int, queue_id int, partition_id bigint, plain boolean)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -18,15 +19,6 @@ declare
 begin
     if p_queue is null and p_namespace is null and p_task is null then
         raise exception 'name a queue, a namespace or a task to pop from' using errcode = 'QN400';
-    end if;
-    if p_queue is not null and p_partition is null then    -- a group that has reached all there is: most pops
-        select g.id, g.queue_id into group_id, queue_id
-          from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_group
-         where q.name = p_queue and g.queue_wide and g.complete;
-        if found then
-            return next;
-            return;
-        end if;
     end if;
     if p_queue is not null then
         select case when p_partition is null then g.queue_wide
@@ -52,7 +44,8 @@ begin
 
     for v_target in
         select g.id, g.queue_id, g.queue_wide and not g.complete as walking, p.id as partition_id,
-               c.group_id is null as unreached
+               c.group_id is null as unreached,
+               p_queue is not null and q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
           from queen.queues q
           join queen.queue_groups g on g.queue_id = q.id and g.name = p_group
           left join queen.partitions p on p.queue_id = q.id and p.name = p_partition
@@ -73,6 +66,7 @@ begin
         group_id := v_target.id;
         queue_id := v_target.queue_id;
         partition_id := v_target.partition_id;
+        plain := v_target.plain;
         return next;
     end loop;
 end $$;
