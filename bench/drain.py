@@ -4,11 +4,12 @@ import asyncio
 import time
 
 from bench.harness import Bench, Line
-from bench.push import IN_FLIGHT, push
+from bench.push import push
 from queenmq.engine import Engine
-from queenmq.model import Ack, PopRequest
+from queenmq.model import PopRequest
 
 CONSUMERS = 16
+IN_FLIGHT = 2  # pushes
 
 
 async def run(bench: Bench) -> None:
@@ -45,7 +46,7 @@ async def _fill(engine: Engine, partitions: int, seconds: float) -> tuple[int, f
 
 
 async def _drain(engine: Engine, expected: int, batch: int) -> float:
-    """Seconds until all is acknowledged, by consumers that wait where there is nothing to take."""
+    """Seconds until all is acknowledged, as the server does it; consumers wait where there is nothing to take."""
     request = PopRequest(queue="q", group="drain", batch=batch)
     left = expected
     start = time.perf_counter()
@@ -55,8 +56,12 @@ async def _drain(engine: Engine, expected: int, batch: int) -> float:
         nonlocal left
         while True:
             popped = await engine.pop(request, wait_seconds=60)
-            await engine.ack([Ack.of(message) for message in popped.messages])
-            left -= len(popped.messages)
+            payloads = [payload for run in popped.runs for payload in run.picked(run.segment.payloads)]
+            offsets = [offset for run in popped.runs for offset in run.offsets]
+            for lease in popped.leases:  # one, as no more was asked for
+                assert lease.id is not None
+                await engine.complete(lease.partition_id, lease.group_id, lease.id, offsets)
+            left -= len(payloads)
             if left <= 0:
                 drained.set()
 

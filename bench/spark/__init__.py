@@ -166,10 +166,20 @@ async def _copy(dsn: str) -> float:
 
 
 def _cpu_seconds(bench: Bench) -> float:
-    """Of the server and all of its processes that have ended."""
+    """Of the server and all of its processes, ended or not: workers keep their sessions."""
     pid = (bench.server.pgdata / "postmaster.pid").read_text().split()[0]
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    ticks = sum(sum(_ticks(process)[: 4 if process == pid else 2]) for process in [pid, *children])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: str) -> list[int]:
+    """What a process has used: itself, and those of its children that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except FileNotFoundError:  # it has just ended, and counts as its parent's
+        return []
+    return list(map(int, fields[11:15]))
 
 
 def _catch_up(bench: Bench, spark: SparkSession, dsn: str, messages: int) -> None:

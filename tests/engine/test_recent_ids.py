@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from queenmq.engine import dedup
-from queenmq.engine.dedup import DedupWindow, RecentIds, WrittenIds, keys_of
+from queenmq.engine.dedup import DedupWindow, RecentIds, WrittenIds, give_keys, keys_of
 from queenmq.engine.drafts import Original
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
 
@@ -17,18 +17,24 @@ def partition(number, window=HOUR):
     return PartitionInfo(number, ("orders", str(number)), queue, 0)
 
 
+def add(recent, first_offset, count, ids, created_at, window):
+    written = WrittenIds(partition(recent.partition_id, window), first_offset, count, ids, created_at)
+    give_keys([written])
+    recent.add(written)
+
+
 def test_ids_below_a_gap_are_known_when_the_gap_is_filled():
     ids = RecentIds(1, 10)
-    ids.add(12, 1, ["c"], NOON, HOUR)
+    add(ids, 12, 1, ["c"], NOON, HOUR)
     assert ids.known == 10
-    ids.add(10, 2, ["a", "b"], NOON, HOUR)
+    add(ids, 10, 2, ["a", "b"], NOON, HOUR)
     assert ids.known == 13
     assert ids.originals(["b", "c", "x"]) == {"b": Original(11, NOON), "c": Original(12, NOON)}
 
 
 def test_a_gap_whose_content_was_told_is_closed():
     ids = RecentIds(1, 0)
-    ids.add(5, 5, ["a"] + [None] * 4, NOON, HOUR)
+    add(ids, 5, 5, ["a"] + [None] * 4, NOON, HOUR)
     ids.catch_up(5)
     assert ids.known == 10
 
@@ -37,7 +43,7 @@ def test_many_ids_are_found_as_few_are():
     ids = RecentIds(1, 0)
     every = [str(n) for n in range(100)]
     for n in range(0, 100, 10):
-        ids.add(n, 10, every[n : n + 10], NOON + timedelta(seconds=n), HOUR)
+        add(ids, n, 10, every[n : n + 10], NOON + timedelta(seconds=n), HOUR)
     originals = ids.originals([*every, "x"])
     assert originals == {id: ids.originals([id])[id] for id in every}
     assert originals["37"] == Original(37, NOON + timedelta(seconds=30))
@@ -46,11 +52,11 @@ def test_many_ids_are_found_as_few_are():
 def test_an_old_id_becomes_a_suspicion_and_then_nothing(monkeypatch):
     monkeypatch.setattr(dedup, "FRESH_IDS_MAX", 2)
     ids = RecentIds(1, 0)
-    ids.add(0, 3, ["a", "b", "c"], NOON, HOUR)
+    add(ids, 0, 3, ["a", "b", "c"], NOON, HOUR)
     assert ids.originals(["a"]) == {}
-    assert ids.suspects(["a", "x", "c"]) == ["a", "c"]
-    ids.add(3, 1, ["d"], NOON + 2 * HOUR, HOUR)
-    assert ids.suspects(["a", "b", "c"]) == []
+    assert ids.suspects(["a", "x", "c"], HOUR) == ["a", "c"]
+    add(ids, 3, 1, ["d"], NOON + 2 * HOUR, HOUR)
+    assert ids.suspects(["a", "b", "c"], HOUR) == []
 
 
 def test_thousands_of_packed_ids_are_all_suspected_and_no_others_are(monkeypatch):
@@ -59,9 +65,9 @@ def test_thousands_of_packed_ids_are_all_suspected_and_no_others_are(monkeypatch
     every = [str(n) for n in range(5_000)]
     for n in range(0, 5_000, 7):
         part = every[n : n + 7]
-        ids.add(n, len(part), part, NOON + timedelta(seconds=n), HOUR * 24)
-    assert set(ids.suspects(every)) | set(ids.originals(every)) == set(every)
-    assert ids.suspects([f"other {n}" for n in range(5_000)]) == []
+        add(ids, n, len(part), part, NOON + timedelta(seconds=n), HOUR * 24)
+    assert set(ids.suspects(every, HOUR * 24)) | set(ids.originals(every)) == set(every)
+    assert ids.suspects([f"other {n}" for n in range(5_000)], HOUR * 24) == []
 
 
 def test_the_filter_misses_nothing_however_much_comes_and_suspects_few():
@@ -70,7 +76,7 @@ def test_the_filter_misses_nothing_however_much_comes_and_suspects_few():
     window.start(1, 0)
     for n in range(0, 50_000, 500):
         ids = [str(number) for number in range(n, n + 500)]
-        window.add([WrittenIds(here, n, 500, ids, NOON)])
+        window.learn([WrittenIds(here, n, 500, ids, NOON)])
     assert window.seen(keys_of([(1, [str(n) for n in range(50_000)])])).all()
     assert window.seen(keys_of([(1, [f"other {n}" for n in range(50_000)])])).sum() < 250
     assert window.seen(keys_of([(2, [str(n) for n in range(50_000)])])).sum() < 250
@@ -80,7 +86,7 @@ def test_memory_has_an_end_and_the_partition_written_last_stays():
     window = DedupWindow(20_000)
     for number in range(100):
         window.start(number, 0)
-        window.add([WrittenIds(partition(number), 0, 3, ["a", "b", "c"], NOON)])
+        window.learn([WrittenIds(partition(number), 0, 3, ["a", "b", "c"], NOON)])
     known = [number for number in range(100) if window.get(number) is not None]
     assert 0 < len(known) < 20
     assert known[-1] == 99

@@ -18,8 +18,9 @@ async def pop_together(queue, *asks):
         return [options.get(name, default) for *_, options in asks]
 
     rows = await queue.call(
-        "pop_batch", [ask[0] for ask in asks], [ask[1] for ask in asks], option("namespace", None), option("task", None),
-        [ask[2] for ask in asks], option("batch", 100), option("partitions", 1), option("lease_seconds", None),
+        "pop_batch", [ask[0] for ask in asks], [ask[1] for ask in asks], option("namespace", None),
+        option("task", None), [ask[2] for ask in asks], option("batch", 100), option("partitions", 1),
+        option("lease_seconds", None),
         option("auto_ack", False), [uuid.uuid4() for _ in asks], option("mode", "all"), option("since", None),
         p_now=queue.clock.now,
     )  # fmt: skip

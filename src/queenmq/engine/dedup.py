@@ -2,11 +2,11 @@
 
 The log is the index: a partition's ids are in its segments. This is a copy of the dedup window in memory, and it is
 allowed to know too little, never to be wrong. For every partition it knows all ids of the window below `known`;
-what others wrote above that, the push call finds and tells. The newest ids are kept as they are; older ones as sorted
-64-bit hashes. A hash that matches is only a suspicion: the log is then asked (queen.find_ids).
+what others wrote above that, the push call finds and tells. The newest ids are kept as they are; older ones as 64-bit
+hashes, sorted when somebody asks. A hash that matches is only a suspicion: the log is then asked (queen.find_ids).
 
-Most ids are new, and one look at a filter of all partitions says so, for a whole flush at a time. What it suspects is
-looked for in the partition's own ids.
+Most ids are new, and one look at a filter of all partitions says so, for a whole flush at a time; it knows those of
+flushes that are on their way, too. What it suspects is looked for in these, and in the partition's own ids.
 """
 
 from bisect import bisect_right
@@ -15,25 +15,26 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import chain, compress
 from operator import attrgetter
+from uuid import UUID
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from queenmq.engine.drafts import Original, given
+from queenmq.engine.drafts import NO_KEYS, Draft, Keys, Original, given
 from queenmq.engine.partitions import PartitionInfo
 
-Keys = NDArray[np.uint64]  # hashes of ids with their partitions
+Run = tuple[datetime, Keys]  # newest moment in it
 
 FRESH_IDS_MAX = 4_096  # per partition, before they are packed into hashes; earlier when memory is short
 FRESH_ID_BYTES = 120  # of an id that is kept as it is, roughly
-PACKED_ID_BYTES = 16  # of its hash, and of its part of the filter
+SEGMENT_BYTES = 200  # of what is kept of a segment beside them
+PACKED_ID_BYTES = 24  # of its hash, and of its part of the filter
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly
 SEARCHED_MAX = 8  # ids that are looked for before an index is made of all
 
-NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 FILTER_WORDS_MIN = 1_024
-FILTER_WORD_KEYS_MAX = 2  # on average: then less than one new id in a thousand is suspected
+FILTER_WORD_KEYS_MAX = 1  # on average: then about one new id in ten thousand is suspected
 FILTER_SHIFTS = np.arange(0, 24, 6, dtype=np.uint64)  # where a key has the places of its bits
 
 _ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
@@ -48,6 +49,7 @@ class WrittenIds(Struct, gc=False):
     count: int
     ids: Sequence[str | None] | None
     created_at: datetime
+    keys: Keys = NO_KEYS  # of the ids
 
 
 class Filter:
@@ -78,7 +80,8 @@ class RecentIds:
     """The ids of one partition inside the dedup window, complete below `known`."""
 
     __slots__ = (
-        "_fresh", "_islands", "_packed", "_packed_ids", "_segments", "known", "packings", "partition_id", "written"
+        "_fresh", "_fresh_keys", "_islands", "_packed", "_packed_ids", "_segments", "_unsorted", "known", "packings",
+        "partition_id", "written",
     )  # fmt: skip
 
     def __init__(self, partition_id: int, known: int) -> None:
@@ -89,17 +92,20 @@ class RecentIds:
         self._packed_ids = 0
         self._islands: dict[int, int] = {}  # our own segments above `known`: first offset -> end
         self._fresh: list[str | None] = []
+        self._fresh_keys: list[Keys] = []
         self._segments: list[tuple[int, int, datetime]] = []  # place among the fresh, first offset, time
-        self._packed: deque[tuple[datetime, Keys]] = deque()  # newest moment in it, sorted
+        self._packed: deque[Run] = deque()  # each sorted
+        self._unsorted: deque[Run] = deque()  # later ones
 
     @property
     def bytes(self) -> int:
         """About how much memory this takes."""
-        return PARTITION_BYTES + FRESH_ID_BYTES * len(self._fresh) + PACKED_ID_BYTES * self._packed_ids
+        fresh = FRESH_ID_BYTES * len(self._fresh) + SEGMENT_BYTES * len(self._segments)
+        return PARTITION_BYTES + fresh + PACKED_ID_BYTES * self._packed_ids
 
     def keys(self) -> Keys:
         """Those of all ids."""
-        return np.concatenate([_keys(self._fresh, self.partition_id), *(run for _, run in self._packed)])
+        return np.concatenate([NO_KEYS, *self._fresh_keys, *(run for _, run in (*self._packed, *self._unsorted))])
 
     def originals(self, ids: Sequence[str]) -> dict[str, Original]:
         """The messages with these ids that are among the newest."""
@@ -112,32 +118,33 @@ class RecentIds:
         start, first_offset, created_at = self._segments[bisect_right(self._segments, place, key=lambda s: s[0]) - 1]
         return Original(first_offset + place - start, created_at)
 
-    def suspects(self, ids: Sequence[str]) -> list[str]:
+    def suspects(self, ids: Sequence[str], window: timedelta) -> list[str]:
         """Those ids whose hash is among the packed ones: most likely duplicates."""
-        keys = _keys(ids, self.partition_id)
+        self._sort(window)
+        keys = keys_of([(self.partition_id, ids)])
         hit = np.zeros(len(ids), dtype=bool)
         for _, packed in self._packed:
             hit |= among(packed, keys)
         return list(compress(ids, hit))
 
-    def add(
-        self, first_offset: int, count: int, ids: Sequence[str | None] | None, created_at: datetime, window: timedelta
-    ) -> None:
+    def add(self, written: WrittenIds) -> None:
         """A segment that was written: by us, or missed and told by a push."""
+        first_offset, count, window = written.first_offset, written.count, written.partition.queue.dedup_window
         if first_offset == self.known and not self._islands:
             self.known += count
         elif first_offset >= self.known:
             self._islands[first_offset] = first_offset + count
             while (end := self._islands.pop(self.known, None)) is not None:
                 self.known = end
-        if ids is None:
+        if written.ids is None:
             return
-        self._segments.append((len(self._fresh), first_offset, created_at))
-        self._fresh += ids
+        self._segments.append((len(self._fresh), first_offset, written.created_at))
+        self._fresh += written.ids
+        self._fresh_keys.append(written.keys)
         if len(self._fresh) > FRESH_IDS_MAX:
-            self.pack(window)
-        if self._packed:
-            self._forget(created_at - window)
+            self.pack()
+        if self._packed_ids:
+            self._forget(written.created_at - window)
 
     def catch_up(self, known: int) -> None:
         """Everything below this offset has been told."""
@@ -147,28 +154,36 @@ class RecentIds:
         for first in sorted(first for first in self._islands if first <= self.known):
             self.known = max(self.known, self._islands.pop(first))
 
-    def pack(self, window: timedelta) -> None:
-        """Fresh ids become a run of hashes; a run no larger and not much older is merged into it.
-
-        Sizes double from run to run, so there are few; an eighth of the window bounds how long a run outlives it.
-        """
+    def pack(self) -> None:
+        """Fresh ids become a run of hashes."""
         if not self._fresh:
             return
         newest = max(created_at for _, _, created_at in self._segments)
-        run = np.sort(_keys(self._fresh, self.partition_id))
+        run = np.concatenate(self._fresh_keys)
         self.packings += 1
         self._packed_ids += len(run)
+        self._unsorted.append((newest, run))
         self._fresh = []
+        self._fresh_keys = []
         self._segments = []
-        while self._packed and len(self._packed[-1][1]) <= len(run) and self._packed[-1][0] > newest - window / 8:
-            run = np.sort(np.concatenate((self._packed.pop()[1], run)), kind="stable")
-        if len(run):
+
+    def _sort(self, window: timedelta) -> None:
+        """Runs are sorted; one no larger and not much older is merged into the next.
+
+        Sizes double from run to run, so there are few; an eighth of the window bounds how long a run outlives it.
+        """
+        while self._unsorted:
+            newest, run = self._unsorted.popleft()
+            run.sort()
+            while self._packed and len(self._packed[-1][1]) <= len(run) and self._packed[-1][0] > newest - window / 8:
+                run = np.sort(np.concatenate((self._packed.pop()[1], run)), kind="stable")
             self._packed.append((newest, run))
 
     def _forget(self, before: datetime) -> None:
         """Drop the runs that have left the window; fresh ids stay until they are packed."""
-        while self._packed and self._packed[0][0] < before:
-            self._packed_ids -= len(self._packed.popleft()[1])
+        for runs in (self._packed, self._unsorted):
+            while runs and runs[0][0] < before:
+                self._packed_ids -= len(runs.popleft()[1])
 
 
 class DedupWindow:
@@ -180,6 +195,7 @@ class DedupWindow:
         self._partitions: dict[int, RecentIds] = {}
         self._additions = 0
         self._filter = Filter(0)
+        self._on_their_way: dict[UUID, Keys] = {}
 
     def get(self, partition_id: int) -> RecentIds | None:
         """What is known of a partition; None when nothing is."""
@@ -189,6 +205,15 @@ class DedupWindow:
         """Which of these are perhaps known."""
         return self._filter.seen(keys)
 
+    def begin(self, flush_id: UUID, keys: Keys) -> None:
+        """A flush with these goes out; it may come to nothing."""
+        self._on_their_way[flush_id] = keys
+        self._note(keys)
+
+    def end(self, flush_id: UUID) -> None:
+        """It is over."""
+        self._on_their_way.pop(flush_id, None)
+
     def start(self, partition_id: int, known: int) -> RecentIds:
         """Begin to know a partition whose ids below `known` are about to be added."""
         self.drop(partition_id)
@@ -196,12 +221,13 @@ class DedupWindow:
         self._bytes += entry.bytes
         return entry
 
-    def add(self, written: Sequence[WrittenIds], keys: Keys | None = None) -> None:
-        """Segments were written; nothing happens for partitions that are not known.
+    def learn(self, told: Sequence[WrittenIds]) -> None:
+        """Others have written segments."""
+        self._note(give_keys(told))
+        self.add(told)
 
-        `keys`: of all their ids, where they are at hand.
-        """
-        self._note(keys_of([(each.partition.id, given(each.ids or ())) for each in written]) if keys is None else keys)
+    def add(self, written: Sequence[WrittenIds]) -> None:
+        """Segments were written whose keys are noted; nothing happens for partitions that are not known."""
         self._additions += 1
         for each in written:
             partition = each.partition
@@ -210,10 +236,10 @@ class DedupWindow:
                 continue
             entry.written = self._additions
             before = entry.bytes
-            entry.add(each.first_offset, each.count, each.ids, each.created_at, partition.queue.dedup_window)
+            entry.add(each)
             self._bytes += entry.bytes - before
             if self._bytes > self._bytes_max:
-                self._shrink(partition.queue.dedup_window)
+                self._shrink()
 
     def drop(self, partition_id: int) -> None:
         """Forget a partition."""
@@ -225,17 +251,17 @@ class DedupWindow:
         if not len(keys):
             return
         if len(keys) > self._filter.room:
-            known = [entry.keys() for entry in self._partitions.values()]
+            known = [*(entry.keys() for entry in self._partitions.values()), *self._on_their_way.values()]
             self._filter = Filter(sum(map(len, known)) + len(keys))
             for each in known:
                 self._filter.add(each)
         self._filter.add(keys)
 
-    def _shrink(self, window: timedelta) -> None:
+    def _shrink(self) -> None:
         """Pack all ids; if that is not enough, forget partitions that were not written lately."""
         for entry in self._partitions.values():
             before = entry.bytes
-            entry.pack(window)
+            entry.pack()
             self._bytes += entry.bytes - before
         for entry in sorted(self._partitions.values(), key=attrgetter("written"))[:-1]:
             if self._bytes <= self._bytes_max * 3 // 4:
@@ -255,6 +281,17 @@ def keys_of(ids: Sequence[tuple[int, Sequence[str]]]) -> Keys:
     return keys
 
 
+def give_keys(segments: Sequence[WrittenIds | Draft]) -> Keys:
+    """Each segment gets the keys of its ids; answers all of them, in order."""
+    ids = [(each.partition.id, given(each.ids or ())) for each in segments]
+    keys = keys_of(ids)
+    start = 0
+    for each, (_, own) in zip(segments, ids, strict=True):
+        each.keys = keys[start : start + len(own)]
+        start += len(own)
+    return keys
+
+
 def among(run: Keys, keys: Keys) -> NDArray[np.bool_]:
     """Which of the keys are in a sorted run."""
     if not len(run):
@@ -263,10 +300,6 @@ def among(run: Keys, keys: Keys) -> NDArray[np.bool_]:
     places[places == len(run)] = 0
     found: NDArray[np.bool_] = run[places] == keys
     return found
-
-
-def _keys(ids: Sequence[str | None], partition_id: int) -> Keys:
-    return keys_of([(partition_id, given(ids))])
 
 
 def _hashes(ids: Sequence[str]) -> Keys:

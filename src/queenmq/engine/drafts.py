@@ -35,6 +35,9 @@ Address = TypeVar("Address", bound=Hashable)
 Places = Sequence[int]  # of messages among those that travel together
 Column = Sequence[T | None] | None  # None: no message has such a thing
 IdKey = tuple[int, str]  # partition id, transaction id
+Keys = NDArray[np.uint64]  # hashes of ids with their partitions
+
+NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 
 
 class PushRequest(Struct):
@@ -67,6 +70,7 @@ class Draft(Struct, gc=False):
     traces: Column[UUID]
     headers: Column[Raw]
     producer: str | None
+    keys: Keys = NO_KEYS  # of the ids, where they have to be new
 
     @property
     def has_window(self) -> bool:
@@ -101,7 +105,7 @@ class Flush(Struct):
     id: UUID
     done: asyncio.Future[None]
     request: PushRequest
-    keys: NDArray[np.uint64]  # of the ids that have to be new, sorted
+    keys: Keys  # of the ids that have to be new, sorted
     drafts: list[Draft]
     looked_up: set[str]  # queues where a partition may be new: no group could have been waiting for it
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids

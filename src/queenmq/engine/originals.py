@@ -8,8 +8,8 @@ from itertools import compress
 import msgspec
 
 from queenmq.engine.database import Database
-from queenmq.engine.dedup import DedupWindow, Keys, WrittenIds
-from queenmq.engine.drafts import Flush, IdKey, Original
+from queenmq.engine.dedup import DedupWindow, WrittenIds
+from queenmq.engine.drafts import Flush, IdKey, Keys, Original
 from queenmq.engine.partitions import PartitionInfo
 
 RECENT = "select * from queen.recent_ids($1)"
@@ -37,6 +37,8 @@ class Originals:
         looked_up: dict[tuple[int, str, int], Original | None] = {}
         while True:
             await self._load_windows(ids)
+            if not self._window.seen(keys).any():  # mostly
+                return {}
             while other := clash():
                 await asyncio.shield(other.done)
             originals, doubtful = self._recall(ids, keys, looked_up)
@@ -64,7 +66,7 @@ class Originals:
                 started.add(partition.id)
             if row["transaction_ids"] is not None:
                 told.append(told_ids(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
-        self._window.add(told)
+        self._window.learn(told)
 
     def _recall(
         self, ids: Sequence[PartitionIds], keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
@@ -77,8 +79,6 @@ class Originals:
         originals: dict[IdKey, Original] = {}
         doubtful: list[tuple[int, str, int]] = []
         seen = self._window.seen(keys)
-        if not seen.any():
-            return originals, doubtful
         now = datetime.now(UTC)
         start = 0
         for partition, own in ids:
@@ -88,7 +88,10 @@ class Originals:
             if not suspected or entry is None:
                 continue
             fresh = entry.originals(suspected)
-            for id in [*fresh, *entry.suspects([id for id in suspected if id not in fresh])]:
+            for id in [
+                *fresh,
+                *entry.suspects([id for id in suspected if id not in fresh], partition.queue.dedup_window),
+            ]:
                 key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
                 original = fresh.get(id)
                 if original is None or original.created_at < now - partition.queue.dedup_window:

@@ -17,8 +17,8 @@ from queenmq.engine import drafts
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
-from queenmq.engine.dedup import NO_KEYS, DedupWindow, Keys, WrittenIds, among, keys_of
-from queenmq.engine.drafts import Draft, Flush, IdKey, Original, PushRequest, given, texts
+from queenmq.engine.dedup import DedupWindow, WrittenIds, among, give_keys
+from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original, PushRequest, given, texts
 from queenmq.engine.originals import Originals, PartitionIds, told_ids
 from queenmq.engine.partitions import Partitions
 from queenmq.engine.segments import Segment, SegmentCache
@@ -101,12 +101,14 @@ class Pusher:
         ids: list[PartitionIds] = []
         keys, originals = NO_KEYS, told
         if request.ids is not None:
-            ids = [(each.partition, given(each.ids)) for each in segments if each.ids is not None and each.has_window]
-            keys = keys_of([(partition.id, own) for partition, own in ids])
+            fresh = [each for each in segments if each.ids is not None and each.has_window]
+            ids = [(each.partition, given(each.ids or ())) for each in fresh]
+            keys = give_keys(fresh)
             originals = await self._originals.find(ids, keys, lambda: self._clash(keys)) | told
         flush = Flush(uuid4(), asyncio.get_running_loop().create_future(), request, np.sort(keys), segments, looked_up)
         if originals or (flush.keys[1:] == flush.keys[:-1]).any():
             flush.drafts = drafts.segmented(request, partitions, self._left_out(flush, originals))
+            give_keys([each for each in flush.drafts if each.has_window])
         for partition, _ in ids:
             entry = self._window.get(partition.id)
             if entry is not None:
@@ -150,6 +152,7 @@ class Pusher:
         for other in self._in_flight.values():
             other.beside.add(flush.id)
         self._in_flight[flush.id] = flush
+        self._window.begin(flush.id, flush.keys)
 
     async def _originals_exist(self, flush: Flush) -> bool:
         """Duplicates are found in memory; a partition that holds their originals may have been deleted."""
@@ -162,6 +165,7 @@ class Pusher:
     def finish(self, flush: Flush) -> None:
         """The flush is over, one way or the other: those who wait for its ids may look again."""
         if self._in_flight.pop(flush.id, None) is not None:
+            self._window.end(flush.id)
             flush.done.set_result(None)
 
     async def relearn(self, flush: Flush, refusal: PartitionNotFound | EncryptionRequired) -> None:
@@ -263,7 +267,7 @@ class Pusher:
                 row["missed_segments"], row["missed_offsets"], row["missed_times"], row["missed_ids"], strict=True
             )
         ]
-        self._window.add(missed)
+        self._window.learn(missed)
         for each in missed:
             for offset, id in enumerate(each.ids or (), each.first_offset):
                 if id is not None and id in ours[each.partition.id]:
@@ -320,7 +324,7 @@ class Pusher:
                 # The call has looked at, and told, all below our segment; but not to one who began to listen later.
                 if flush.entries.get(partition.id) is entry and partition.id in flush.expected:
                     entry.catch_up(first_offset)
-                written.append(WrittenIds(partition, first_offset, count, draft.ids, created_at))
+                written.append(WrittenIds(partition, first_offset, count, draft.ids, created_at, draft.keys))
             segments.append(
                 Segment(
                     partition.id,
@@ -334,5 +338,5 @@ class Pusher:
                     draft.producer,
                 )
             )
-        self._window.add(written, flush.keys)
+        self._window.add(written)
         self._cache.put(segments)
