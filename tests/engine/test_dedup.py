@@ -7,7 +7,17 @@ import pytest
 
 from queenmq.engine import dedup, originals, push
 from queenmq.model import Outgoing
-from tests.engine.shorthand import ack, messages, pop, push_silently, push_together, until_asked, values
+from tests.engine.shorthand import (
+    ack,
+    messages,
+    most_blocked,
+    pop,
+    push_silently,
+    push_together,
+    until,
+    until_asked,
+    values,
+)
 
 pytestmark = pytest.mark.every_postgres
 
@@ -110,6 +120,36 @@ async def test_an_id_in_flight_in_one_call_decides_about_the_same_id_in_another(
     assert_same(duplicate, original)
     assert not other.duplicate
     assert await stored(connection) == ["x", "a", "x", "b"] or await stored(connection) == ["x", "b", "x", "a"]
+
+
+@pytest.mark.parametrize("id", ["theirs", "own", "new"])
+async def test_a_flush_that_was_ready_before_others_came_back_is_compared_with_all_of_them(
+    open_engine, connect, connection, id
+):
+    """It goes out when ours has come back, which may have been told of ids that it was never compared with."""
+    engine, another = await open_engine(push_calls_max=1, push_messages_max=1), await open_engine()
+    await engine.push(given("x"))
+    await another.push(given("y"))
+    transaction = connection.transaction()
+    await transaction.start()
+    await connection.execute("select from queen.partition_lookup for update")
+    watcher = await connect()
+    pushes = []
+    for number, (pusher, own) in enumerate([(another, "theirs"), (engine, "own")], 1):
+        pushes.append(asyncio.create_task(pusher.push(given(own))))
+        await most_blocked(watcher, number)
+    pushes.append(asyncio.create_task(engine.push(given(id))))
+    if id != "own":  # that one waits for it, before it is ready
+        await until(lambda: len(engine.pusher._in_flight) == 2)
+    await transaction.rollback()
+    theirs, own, [ready] = await asyncio.gather(*pushes)
+    assert not theirs[0].duplicate
+    assert not own[0].duplicate
+    if id == "new":
+        assert not ready.duplicate
+    else:
+        assert_same(ready, {"theirs": theirs, "own": own}[id][0])
+    assert await stored(connection) == ["x", "y", "theirs", "own", *(["new"] if id == "new" else [])]
 
 
 async def test_a_call_that_failed_decides_nothing(open_engine, connect, connection):

@@ -190,6 +190,7 @@ class DedupWindow:
     """The recent ids of all partitions this process writes, least recently written ones forgotten first."""
 
     def __init__(self, bytes_max: int) -> None:
+        self.lessons = 0  # how often others' ids were learned
         self._bytes_max = bytes_max
         self._bytes = 0
         self._partitions: dict[int, RecentIds] = {}
@@ -223,6 +224,7 @@ class DedupWindow:
 
     def learn(self, told: Sequence[WrittenIds]) -> None:
         """Others have written segments."""
+        self.lessons += bool(told)
         self._note(give_keys(told))
         self.add(told)
 

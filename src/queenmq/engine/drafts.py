@@ -108,6 +108,7 @@ class Flush(Struct):
     keys: Keys  # of the ids that have to be new, sorted
     drafts: list[Draft]
     looked_up: set[str]  # queues where a partition may be new: no group could have been waiting for it
+    lessons: int  # that the window had when ids were compared with it
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
     entries: dict[int, object] = {}  # by partition id: who knows them
     beside: set[UUID] = set()  # flushes in flight meanwhile: ours has none of their ids

@@ -79,7 +79,7 @@ class Pusher:
             try:
                 row = await self._write(flush) if flush.drafts else None
                 if row is None or row["first_offsets"] is not None:
-                    return self.answers(requests, flush, row)
+                    return self._told(requests, flush, row)
                 told |= self.learn(flush, row)
             except (PartitionNotFound, EncryptionRequired) as refusal:
                 await self.relearn(flush, refusal)
@@ -105,7 +105,8 @@ class Pusher:
             ids = [(each.partition, given(each.ids or ())) for each in fresh]
             keys = give_keys(fresh)
             originals = await self._originals.find(ids, keys, lambda: self._clash(keys)) | told
-        flush = Flush(uuid4(), asyncio.get_running_loop().create_future(), request, np.sort(keys), segments, looked_up)
+        done = asyncio.get_running_loop().create_future()
+        flush = Flush(uuid4(), done, request, np.sort(keys), segments, looked_up, self._window.lessons)
         if originals or (flush.keys[1:] == flush.keys[:-1]).any():
             flush.drafts = drafts.segmented(request, partitions, self._left_out(flush, originals))
             give_keys([each for each in flush.drafts if each.has_window])
@@ -208,9 +209,23 @@ class Pusher:
 
     async def _write(self, flush: Flush) -> Any:
         async with self._calls:
+            self._expect_more(flush)
             row = await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
+            if row["first_offsets"] is not None:
+                self._remember(flush, row)
         await asyncio.sleep(0)  # a flush that is ready goes out before this one is answered
         return row
+
+    def _expect_more(self, flush: Flush) -> None:
+        """Flushes that were beside this one have come back: their ids need not be looked at, ours are not among them.
+
+        Unless we were told of others' ids since, with which ours were not compared.
+        """
+        if flush.lessons == self._window.lessons:
+            for partition_id in flush.expected:
+                entry = self._window.get(partition_id)
+                if entry is not None and entry is flush.entries[partition_id]:
+                    flush.expected[partition_id] = entry.known
 
     async def write(self, flush: Flush, call: Callable[[], Awaitable[Any]]) -> Any:
         """Make the call that writes a flush; when its answer is lost, find out what it did."""
@@ -276,11 +291,15 @@ class Pusher:
 
     def answers(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> Sequence[Sequence[Pushed]]:
         """What every caller is told; the segments and ids are remembered on the way."""
+        if row is not None:
+            self._remember(flush, row)
+        return self._told(requests, flush, row)
+
+    def _told(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> Sequence[Sequence[Pushed]]:
         answers: list[Any] = [None] * flush.request.size
         written: dict[tuple[int, str | None], Original] = {}  # only where an id comes twice in the flush
         if row is not None:
-            self.learn(flush, row)
-            self._remember(flush, row)
+            self._keep(flush, row)
             self._ring(flush, set(row["woken"] or ()))
             if len(requests) == len(flush.drafts) == 1 and len(flush.drafts[0].places) == flush.request.size:
                 return [flush.drafts[0].run(row["first_offsets"][0], row["created_ats"][0])]
@@ -311,9 +330,9 @@ class Pusher:
                 self._bell.ring(queue, partitions)
 
     def _remember(self, flush: Flush, row: Any) -> None:
-        """Keep what was written for those who pop it next, and its ids for those who push them again."""
+        """Keep the ids that were written, and those that we were told of, for those who push them again."""
+        self.learn(flush, row)
         written: list[WrittenIds] = []
-        segments: list[Segment] = []
         for draft, first_offset, created_at in zip(flush.drafts, row["first_offsets"], row["created_ats"], strict=True):
             partition, count = draft.partition, len(draft.places)
             partition.seen_offset = max(partition.seen_offset, first_offset + count)
@@ -325,18 +344,23 @@ class Pusher:
                 if flush.entries.get(partition.id) is entry and partition.id in flush.expected:
                     entry.catch_up(first_offset)
                 written.append(WrittenIds(partition, first_offset, count, draft.ids, created_at, draft.keys))
-            segments.append(
-                Segment(
-                    partition.id,
-                    first_offset,
-                    count,
-                    created_at,
-                    draft.array,
-                    draft.ids,
-                    draft.traces,
-                    draft.headers,
-                    draft.producer,
-                )
-            )
         self._window.add(written)
-        self._cache.put(segments)
+
+    def _keep(self, flush: Flush, row: Any) -> None:
+        """Keep the segments that were written, for those who pop them next."""
+        self._cache.put(
+            Segment(
+                draft.partition.id,
+                first_offset,
+                len(draft.places),
+                created_at,
+                draft.array,
+                draft.ids,
+                draft.traces,
+                draft.headers,
+                draft.producer,
+            )
+            for draft, first_offset, created_at in zip(
+                flush.drafts, row["first_offsets"], row["created_ats"], strict=True
+            )
+        )
