@@ -209,9 +209,7 @@ async def _fan_out(bench: Bench, served: Served) -> None:
                 rates[groups].append(drained["rate"])
                 busy[groups].append((served.cpu_seconds() - cpu) / drained["messages"] * drained["rate"])
         one, five = median(rates[1]), median(rates[5])
-        detail = (
-            f"one {one:,.0f}/s with the worker busy {median(busy[1]):.0%}, five {five:,.0f}/s, {median(busy[5]):.0%}"
-        )
+        alone, among = median(busy[1]), median(busy[5])
         bench.report(
             Line(
                 f"HTTP: fan-out to 5 groups of {consumers}, deliveries against one group of {consumers}",
