@@ -47,10 +47,10 @@ sync-client: $(STAMP) ## write src/queenmq/client/sync again, from the files bes
 	$(BIN)/python -m tools.sync_client
 
 lock: .uv/bin/uv ## choose the newest versions the ranges allow and pin them with hashes
-	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url \
+	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-strip-extras --no-emit-index-url \
 	  --extra dev --python-version 3.11 --custom-compile-command 'make lock' --quiet \
 	  --output-file $(LOCK) pyproject.toml
-	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-emit-index-url \
+	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-strip-extras --no-emit-index-url \
 	  --python-version 3.11 --custom-compile-command 'make lock' --quiet \
 	  --output-file tests/acceptance/requirements.lock tests/acceptance/requirements.in
 
