@@ -52,7 +52,7 @@ declare
     v_place     int;
     v_ask       int;
     v_found     record;
-    v_kinds     int[];         -- per target: its kind, group, queue, and partition if one is named
+    v_kinds     int[];                 -- per target: its kind, group, queue, and partition if one is named
     v_groups    int[];
     v_queues    int[];
     v_ids       bigint[];
