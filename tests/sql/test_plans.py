@@ -170,6 +170,7 @@ async def test_no_call_touches_more_than_a_handful_of_rows(queue, size):
         await make_ready(queue.connection, where)
         await check_pending(queue, ready)
         await check_pop_and_ack(queue, ready)
+    await check_pops_of_several_kinds(queue)
     await check_a_hundred_pops(queue, size)
     await check_push(queue)
     await check_changes(queue)
@@ -202,6 +203,21 @@ async def check_pop_and_ack(queue, ready):
             await queue.call("fetch_segments", [delivery.partition_id], [0], [1], 1_000)
             assert (await queue.ack(delivery)).released
         assert_only_index_scans(explained, 20)
+
+
+async def check_pops_of_several_kinds(queue):
+    partitions = [None, None, "p2", "p3", "p4"]
+    requests = len(partitions)
+    async with Explained(queue.connection) as explained:
+        rows = await queue.call(
+            "pop_batch", ["orders"] * requests, partitions, [None] * requests, [None] * requests,
+            ["g"] * requests, [1] * requests, [1] * requests, [None] * requests, [False] * requests,
+            [uuid.uuid4() for _ in range(requests)], ["all"] * requests, [None] * requests, p_now=queue.clock.now,
+        )  # fmt: skip
+    assert len(rows) == requests
+    assert_only_index_scans(explained, 20 * requests)
+    assert pairs_compared(explained) == {}
+    await queue.call("release_lease", [row["lease_id"] for row in rows], p_now=queue.clock.now)
 
 
 async def check_a_hundred_pops(queue, size):
