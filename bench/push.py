@@ -13,7 +13,7 @@ from queenmq.model import Outgoing
 ASKED = {1: 0.90, 10: 0.80, 100: 0.55, 1_000: 0.18}
 ASKED_OVER_ROWS = {10: 7.0, 1_000: 2.2}
 ASKED_WITH_IDS = 0.75
-IN_FLIGHT = (1, 2)  # commits, on every side; judged is one, as what is asked for was measured
+IN_FLIGHT = (1, 2)  # commits, on every side; judged is one, as the design measured
 PRODUCERS = 4  # of the engine: while flushes are in flight, the next are made ready
 FLUSH_MESSAGES = 1_000
 ROUNDS = 3
