@@ -305,7 +305,7 @@ async def _pop(bench: Bench) -> None:
         for what in ("all", "one", "none"):
             group = f"group-{what}"
             if what != "all":
-                await served.load("drain", batch=1_000, group=group, partitions=1_000, until_empty=True)
+                await served.load("take", batch=1_000, group=group, partitions=1_000, until_empty=True)
             popped = await served.load("pop", group=group, count=500, push_first=what == "one")
             bench.report(
                 Line(

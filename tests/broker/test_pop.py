@@ -40,6 +40,37 @@ async def test_a_pop_tells_all_about_its_messages(http, queue):
     assert before < datetime.fromisoformat(message["createdAt"]) < datetime.now(UTC) + timedelta(seconds=5)
 
 
+async def test_groups_are_told_the_same_of_a_message_but_for_their_lease(http, queue):
+    await push(http, queue, {"n": 1}, {"n": 2}, partition='"p"', traceId=str(uuid4()), headers={"h": "1"})
+    told = []
+    for group in ("one", 'an "other"'):
+        found = await pop(http, queue, consumerGroup=group, batch=2)
+        for message in found["messages"]:
+            assert (message.pop("leaseId"), message.pop("consumerGroup")) == (found["leaseId"], group)
+        told.append(found["messages"])
+    assert told[0] == told[1]
+    assert [message["offset"] for message in told[0]] == [0, 1]
+
+
+async def test_every_message_has_its_own_retry_count(http, queue):
+    await push(http, queue, 0, 1, 2)
+    found = (await pop(http, queue, batch=3))["messages"]
+    await ack(http, found[0], found[2], status="retry")
+    await ack(http, found[1], status="failed")
+    again = (await pop(http, queue, batch=3))["messages"]
+    assert [(message["data"], message["retryCount"]) for message in again] == [(0, 0), (1, 1), (2, 0)]
+
+
+async def test_what_a_group_has_done_is_left_out_for_that_group_only(http, queue):
+    await push(http, queue, 0, 1, 2, 3)
+    assert data(await pop(http, queue, consumerGroup="a", batch=3)) == [0, 1, 2]
+    found = await pop(http, queue, consumerGroup="b", batch=4)
+    await ack(http, found["messages"][1], consumerGroup="b")
+    await http.post(f"/lease/{found['leaseId']}/release")
+    assert data(await pop(http, queue, consumerGroup="b", batch=3)) == [0, 2, 3]
+    assert data(await pop(http, queue, consumerGroup="c", batch=3)) == [0, 1, 2]
+
+
 async def test_nothing_there_is_204_or_an_empty_list(http, queue):
     assert await pop(http, queue, status=204) is None
     assert await pop(http, queue, status=204, wait="true", timeout=1) is None

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from queenmq.broker import openapi
+from queenmq.broker.delivered import RunTexts
 from queenmq.broker.deliveries import Deliveries
 from queenmq.broker.metrics import Metrics
 from queenmq.broker.routes import (
@@ -375,6 +376,7 @@ class Broker:
         self.settings = settings
         self.metrics = metrics
         self.deliveries = Deliveries()
+        self.texts = RunTexts()
 
     @cached_property
     def description(self) -> bytes:

@@ -16,13 +16,28 @@ from queenmq.engine.pop import Run
 MESSAGES_MAX = 200_000  # remembered
 
 
-class Part(Struct, frozen=True):
+class Part(Struct):
     """What a lease holds of one partition."""
 
     partition_id: int
     group_id: int
     lease_id: UUID
-    offsets: dict[str, int]  # by transaction id
+    names: list[str]  # transaction ids
+    offsets: list[int]
+    _by_name: dict[str, int] | None = None
+
+    def offset(self, name: str) -> int | None:
+        """Where one of its messages is."""
+        if self._by_name is None:
+            self._by_name = dict(zip(self.names, self.offsets, strict=True))
+        return self._by_name.get(name)
+
+    def offsets_of(self, names: list[str]) -> list[int] | None:
+        """Where some of its messages are, mostly all of them in order; None if one of them is not here."""
+        if names == self.names:
+            return self.offsets
+        found = [offset for name in names if (offset := self.offset(name)) is not None]
+        return found if len(found) == len(names) else None
 
 
 class Deliveries:
@@ -43,9 +58,10 @@ class Deliveries:
             part = parts.get(partition)
             if part is None:
                 assert held.id is not None
-                part = parts[partition] = Part(held.partition_id, held.group_id, held.id, {})
+                part = parts[partition] = Part(held.partition_id, held.group_id, held.id, [], [])
                 self._names[held.partition_id] = held.queue, held.partition
-            part.offsets.update(zip(names, run.offsets, strict=True))
+            part.names += names
+            part.offsets += run.offsets
         self._leases[lease] = parts
         while len(self._names) > self._messages_max:
             self._names.popitem(last=False)

@@ -17,7 +17,7 @@ from queenmq.model.deliveries import (
     SubscriptionMode,
 )
 from queenmq.model.headers import Headers, read_headers
-from queenmq.model.ids import OFFSET_DIGITS, id_prefix, message_id, message_text, milliseconds
+from queenmq.model.ids import OFFSET_DIGITS, id_prefix, message_id, message_text, message_texts, milliseconds
 from queenmq.model.outgoing import DEFAULT_PARTITION, FlushMark, Outgoing, Payloads, Pushed, PushedRun
 from queenmq.model.records import (
     DeadLetter,
@@ -65,6 +65,7 @@ __all__ = [
     "id_prefix",
     "message_id",
     "message_text",
+    "message_texts",
     "milliseconds",
     "read_headers",
 ]

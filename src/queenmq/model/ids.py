@@ -1,5 +1,6 @@
 """Message ids: UUIDv7 that are made of where a message lives, so that they need not be stored."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from uuid import UUID
@@ -8,6 +9,7 @@ _VERSION_AND_VARIANT = (7 << 76) | (2 << 62)
 _PARTITION_LOW_BITS = (1 << 22) - 1
 _OFFSET_BITS = 40
 OFFSET_DIGITS = 10  # of a message id as text, at its end
+_LAST_DIGITS = [f"{number:03x}" for number in range(0x1000)]
 
 
 def message_id(created_ms: int, partition_id: int, offset: int) -> UUID:
@@ -49,3 +51,13 @@ def _partition_digits(partition_id: int) -> str:
 def message_text(created_at: datetime, partition_id: int, offset: int) -> str:
     """A message's id, without building it from its bits each time: messages of a segment differ in the end only."""
     return f"{id_prefix(created_at, partition_id)}{offset:010x}"
+
+
+def message_texts(created_at: datetime, partition_id: int, offsets: Sequence[int]) -> list[str]:
+    """The ids of some of a segment's messages, in order: the last digits are looked up, the others written once."""
+    prefix = id_prefix(created_at, partition_id)
+    block = offsets[0] // len(_LAST_DIGITS)
+    if offsets[-1] // len(_LAST_DIGITS) != block:
+        return [f"{prefix}{offset:010x}" for offset in offsets]
+    start, begin = f"{prefix}{block:07x}", block * len(_LAST_DIGITS)
+    return [start + _LAST_DIGITS[offset - begin] for offset in offsets]

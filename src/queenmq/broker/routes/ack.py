@@ -1,6 +1,6 @@
 """POST /ack, /ack/batch, /lease/{lease}/extend and /lease/{lease}/release."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count, repeat
 from operator import attrgetter
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, get_args
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from queenmq.broker import wire
 from queenmq.broker.deliveries import Part
-from queenmq.broker.http import Request, Response, answer
+from queenmq.broker.http import Request, Response, answer, encode
 from queenmq.engine.partitions import check_name
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, TooManyItems
 from queenmq.model import QUEUE_MODE, Ack, Acked, AckStatus, Located
@@ -59,6 +59,14 @@ class AckResult(Struct, gc=False, rename="camel"):
     dlq: bool = False
 
 
+class _AckedAlike(Struct, gc=False, rename="camel"):
+    """An AckResult whose last field is text that brings all others with it: those of a whole lease are the same."""
+
+    index: int
+    transaction_id: str
+    success: Raw
+
+
 class ExtendBody(Struct):
     """How long to keep the lease, from now."""
 
@@ -84,12 +92,7 @@ class ReleaseResult(Struct, rename="camel"):
     error: str | None
 
 
-_common = attrgetter("lease_id", "partition_id", "status", "error", "consumer_group")
-_transaction_id = attrgetter("transaction_id")
 _success = attrgetter("success")
-_accepted = attrgetter("accepted")
-_released = attrgetter("released")
-_dead_lettered = attrgetter("dead_lettered")
 
 _ack = msgspec.json.Decoder(AckBody)
 _batch = msgspec.json.Decoder(AckBatchBody)
@@ -98,7 +101,7 @@ _extend = msgspec.json.Decoder(ExtendBody)
 
 async def ack(broker: "Broker", request: Request) -> Response:
     """Acknowledge one message."""
-    return answer(await acknowledge(broker, [await request.json(_ack)], None))
+    return await _acknowledge(broker, [await request.json(_ack)], None)
 
 
 async def ack_batch(broker: "Broker", request: Request) -> Response:
@@ -108,7 +111,7 @@ async def ack_batch(broker: "Broker", request: Request) -> Response:
         raise TooManyItems(
             f"the request has {len(body.acknowledgments)} acknowledgments; {broker.settings.push_items_max} is the most"
         )
-    return answer(await acknowledge(broker, body.acknowledgments, body.consumer_group))
+    return await _acknowledge(broker, body.acknowledgments, body.consumer_group)
 
 
 async def extend(broker: "Broker", request: Request) -> Response:
@@ -133,52 +136,57 @@ async def release(broker: "Broker", request: Request) -> Response:
     return answer([ReleaseResult(0, lease, released, None if released else NOT_LEASED)])
 
 
-async def acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
+async def _acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> Response:
     """Find the messages that are meant, and say what became of them."""
     if group is not None:
         check_name(group, "group")
     whole = _delivered_together(broker, bodies)
-    results = await _complete(broker, *whole) if whole is not None else await _one_by_one(broker, bodies, group)
-    broker.metrics.acked += sum(map(_success, results))
-    return results
+    return await _complete(broker, *whole) if whole is not None else await _one_by_one(broker, bodies, group)
 
 
 def _delivered_together(broker: "Broker", bodies: Sequence[AckBody]) -> tuple[Part, list[str], list[int]] | None:
     """The lease's part, the names and the offsets, where all were delivered under one lease here, and are done."""
-    if len(said := set(map(_common, bodies))) != 1:
+    if not bodies:
         return None
-    [(lease_id, partition_id, status, error, group)] = said
-    part = broker.deliveries.find(lease_id, partition_id)
-    if part is None or error is not None or STATUSES.get(status or "completed") != "completed":
+    said = bodies[0]
+    part = broker.deliveries.find(said.lease_id, said.partition_id)
+    if part is None or said.error is not None or STATUSES.get(said.status or "completed") != "completed":
+        return None
+    lease_id, partition_id, status, group = said.lease_id, said.partition_id, said.status, said.consumer_group
+    names = [
+        body.transaction_id
+        for body in bodies
+        if body.lease_id == lease_id
+        and body.partition_id == partition_id
+        and body.status == status
+        and body.error is None
+        and body.consumer_group == group
+    ]
+    offsets = part.offsets_of(names) if len(names) == len(bodies) else None
+    if offsets is None:
         return None
     if group is not None:
         check_name(group, "group")
-    names = list(map(_transaction_id, bodies))
-    offsets = list(map(part.offsets.get, names))
-    return None if None in offsets else (part, names, offsets)  # type: ignore[return-value]
+    return part, names, offsets
 
 
-async def _complete(broker: "Broker", part: Part, names: list[str], offsets: list[int]) -> list[AckResult]:
+async def _complete(broker: "Broker", part: Part, names: list[str], offsets: list[int]) -> Response:
     acked = await broker.engine.complete(part.partition_id, part.group_id, part.lease_id, offsets)
-    if any(map(_released, acked)):
+    if acked.count(acked[0]) < len(acked):
+        results = [
+            _result(broker, index, name, part.partition_id, told)
+            for index, (name, told) in enumerate(zip(names, acked, strict=True))
+        ]
+        return _answered(broker, results, [part.lease_id] if any(each.lease_released for each in results) else [])
+    alike = _result(broker, 0, "", part.partition_id, acked[0])
+    broker.metrics.acked += len(acked) * alike.success
+    if alike.lease_released:
         broker.deliveries.forget([part.lease_id])
-    queue, partition = broker.deliveries.names(part.partition_id)
-    return list(
-        map(
-            AckResult,
-            count(),
-            names,
-            map(_accepted, acked),
-            [None if told.accepted else NO_LEASE for told in acked],
-            repeat(queue),
-            repeat(partition),
-            map(_released, acked),
-            map(_dead_lettered, acked),
-        )
-    )
+    rest = Raw(encode(alike).partition(b'"success":')[2].removesuffix(b"}"))
+    return answer(list(map(_AckedAlike, count(), names, repeat(rest))))
 
 
-async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[AckResult]:
+async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> Response:
     places = await locate(broker, bodies, group)
     acks = [place for place in places if isinstance(place, Ack)]
     acked = iter(await broker.engine.ack(acks) if acks else ())
@@ -189,13 +197,18 @@ async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | 
             told = next(acked)
             if told.released:
                 ended[place.lease_id] = None
-            result = _result(broker, index, body.transaction_id, place, told)
+            result = _result(broker, index, body.transaction_id, place.partition_id, told)
         else:
             names = broker.deliveries.names(wire.partition_number(body.partition_id))
             result = AckResult(index, body.transaction_id, False, place, *names)
         results.append(result)
+    return _answered(broker, results, ended)
+
+
+def _answered(broker: "Broker", results: Sequence[AckResult], ended: Iterable[UUID]) -> Response:
     broker.deliveries.forget(ended)
-    return results
+    broker.metrics.acked += sum(map(_success, results))
+    return answer(results)
 
 
 async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[Ack | str]:
@@ -210,7 +223,7 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
         if body.consumer_group is not None:
             check_name(body.consumer_group, "group")
         part = find(body.lease_id, body.partition_id)
-        offset = None if part is None else part.offsets.get(body.transaction_id)
+        offset = None if part is None else part.offset(body.transaction_id)
         if part is not None and offset is not None:
             found[index] = Ack(part.partition_id, part.group_id, part.lease_id, offset, status, body.error)
             continue
@@ -239,7 +252,7 @@ def _ack_of(body: AckBody, partition_id: int, located: Located, status: AckStatu
     return Ack(partition_id, located.group_id, lease_id, located.offset, status, body.error)
 
 
-def _result(broker: "Broker", index: int, name: str, place: Ack, acked: Acked) -> AckResult:
-    queue, partition = broker.deliveries.names(place.partition_id)
+def _result(broker: "Broker", index: int, name: str, partition_id: int, acked: Acked) -> AckResult:
+    queue, partition = broker.deliveries.names(partition_id)
     error = None if acked.accepted else NO_LEASE
     return AckResult(index, name, acked.accepted, error, queue, partition, acked.released, acked.dead_lettered)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import repeat
+from itertools import chain, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -10,10 +10,10 @@ from uuid import UUID
 from msgspec import UNSET, Raw, Struct
 
 from queenmq.broker import wire
-from queenmq.broker.http import EMPTY, Request, Response, answer
-from queenmq.engine.pop import Popped, Run
+from queenmq.broker.http import EMPTY, Request, Response, encode
+from queenmq.engine.pop import Popped
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, Lease, PopRequest, SubscriptionMode, id_prefix
+from queenmq.model import QUEUE_MODE, Lease, PopRequest, SubscriptionMode
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -87,11 +87,11 @@ async def pop(broker: "Broker", request: Request) -> Response:
     broker.metrics.popped += popped.message_count
     if not popped.runs and empty_status == 204:
         return EMPTY
-    named = [(run, _names(run)) for run in popped.runs]
-    found = _answer(popped.leases, named, asked.group)
-    if found.lease_id and named:
-        broker.deliveries.remember(found.lease_id, named)
-    response = answer(found)
+    lease_id = str(popped.leases[0].id or "") if popped.leases else ""
+    told = [broker.texts.told(run, lease_id) for run in popped.runs]
+    if lease_id and told:
+        broker.deliveries.remember(lease_id, zip(popped.runs, (each.names for each in told), strict=True))
+    response = Response(200, _text(popped.leases, lease_id, asked.group, (each.text for each in told)))
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
     return response
 
@@ -154,10 +154,10 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
     return (None if mode is None else MODES[mode]), None
 
 
-def _answer(leases: Sequence[Lease], named: Sequence[tuple[Run, Sequence[str]]], group: str) -> PopAnswer:
+def _text(leases: Sequence[Lease], lease_id: str, group: str, messages: Iterable[bytes]) -> bytes:
+    """A PopAnswer, its messages as they are told."""
     first = leases[0] if leases else None
-    lease_id = str(first.id or "") if first else ""
-    return PopAnswer(
+    answered = PopAnswer(
         success=True,
         queue=first.queue if first else None,
         partition=first.partition if first else None,
@@ -165,39 +165,7 @@ def _answer(leases: Sequence[Lease], named: Sequence[tuple[Run, Sequence[str]]],
         lease_id=lease_id,
         consumer_group=group,
         partitions_claimed=len(leases),
-        messages=[message for run, names in named for message in _messages(run, names, lease_id, group)],
+        messages=[],
     )
-
-
-def _messages(run: Run, names: Sequence[str], lease_id: str, group: str) -> Iterable[PoppedMessage]:
-    lease, held = run.lease, run.segment
-    return map(
-        PoppedMessage,
-        _ids(run),
-        names,
-        run.picked(held.trace_ids) if held.trace_ids is not None else repeat(None),
-        run.picked(held.payloads),
-        repeat(held.created_at),
-        repeat(lease.queue),
-        repeat(lease.partition),
-        repeat(wire.partition_text(lease.partition_id)),
-        run.offsets,
-        repeat(lease_id),
-        repeat(group),
-        repeat(held.producer),
-        run.retry_counts,
-        (each or UNSET for each in run.picked(held.headers)) if held.headers is not None else repeat(UNSET),
-    )
-
-
-def _ids(run: Run) -> Sequence[str]:
-    prefix = id_prefix(run.segment.created_at, run.lease.partition_id)
-    return [f"{prefix}{offset:010x}" for offset in run.offsets]
-
-
-def _names(run: Run) -> Sequence[str]:
-    """Transaction ids; where there are none, message ids."""
-    if run.segment.transaction_ids is None:
-        return _ids(run)
-    given = run.picked(run.segment.transaction_ids)
-    return [name or id for name, id in zip(given, _ids(run), strict=True)] if None in given else given  # type: ignore[return-value]
+    between = chain.from_iterable(zip(repeat(b","), messages))
+    return b"".join((encode(answered).removesuffix(b"]}"), *islice(between, 1, None), b"]}"))

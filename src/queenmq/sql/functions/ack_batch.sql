@@ -52,19 +52,30 @@ declare
     v_counts   jsonb[];             -- per ack: the new retry counts of failed messages
     v_none     int8multirange := '{}';
     v_plain    int[] := '{}';       -- what is done already
+    v_ids      bigint[];            -- per partition: where it ends
+    v_ends     bigint[];
+    v_acks     int[];               -- per ack: where its row is
+    v_places   tid[];
 begin
     if not (p_statuses <@ '{failed,retry,dlq}') then
         select s into v_status from unnest(p_statuses) as s where s is null or s not in ('failed', 'retry', 'dlq') limit 1;
         raise exception 'unknown status "%"; use completed, failed, retry or dlq', v_status using errcode = 'QN424';
     end if;
 
-    perform 1 from queen.partition_lookup l where l.partition_id = any (p_partition_ids)
-      order by l.partition_id for share;
-    perform 1 from unnest(p_partition_ids, p_group_ids) as a (id, g)
-      join queen.partition_consumers c on c.partition_id = a.id and c.group_id = a.g
-      order by c.partition_id, c.group_id for update of c;
+    -- Row by row, the newest version first: there may be thousands while an old snapshot is held somewhere.
+    select array_agg(l.partition_id), array_agg(l.next_offset) into v_ids, v_ends
+      from (select distinct k.id from unnest(p_partition_ids) as k (id) order by k.id) as k
+     cross join lateral (select l.partition_id, l.next_offset from queen.partition_lookup l
+                          where l.partition_id between k.id and k.id
+                          order by l.partition_id desc limit 1 for share) as l;
+    select array_agg(a.n), array_agg(c.place) into v_acks, v_places
+      from (select a.* from unnest(p_partition_ids, p_group_ids) with ordinality as a (id, g, n) order by a.id, a.g) as a
+     cross join lateral (select c.ctid as place from queen.partition_consumers c
+                          where (c.partition_id, c.group_id) >= (a.id, a.g) and (c.partition_id, c.group_id) <= (a.id, a.g)
+                          order by c.partition_id desc, c.group_id desc limit 1 for update) as c;
 
-    if p_message_acks = '{}' and p_range_acks = array(select generate_subscripts(p_partition_ids, 1)) then    -- a range each
+    if p_message_acks = '{}'    -- and a range each
+       and p_range_acks = array_positions(array_fill(true, array[cardinality(p_partition_ids)]), true) then
         held := true;
         dead := v_none;
         released := true;
@@ -73,19 +84,15 @@ begin
             update queen.partition_consumers c
                set committed = c.lease_to, completed = c.completed + c.lease_to - c.committed, expiries = 0,
                    lease_id = null, lease_from = null, lease_to = null, ready_at = case when h.more then p_now end
-              from (select r.n, c.place, int8multirange(int8range(greatest(r.f, c.lease_from), c.lease_to)) as accepted,
-                           c.lease_to < l.next_offset as more, q.name
-                      from unnest(p_range_acks, p_range_froms, p_range_tos) as r (n, f, t)
-                     cross join lateral (select c.ctid as place, c.lease_id, c.lease_from, c.lease_to, c.ready_at, c.committed,
-                                                c.acked, c.nacked, c.retries
-                                           from queen.partition_consumers c
-                                          where c.partition_id = p_partition_ids[r.n] and c.group_id = p_group_ids[r.n] offset 0) as c
-                     cross join lateral (select l.next_offset from queen.partition_lookup l
-                                          where l.partition_id = p_partition_ids[r.n] offset 0) as l
+              from (select r.n, r.place, int8multirange(int8range(greatest(c.f, c.lease_from), c.lease_to)) as accepted,
+                           c.lease_to < v_ends[array_position(v_ids, p_partition_ids[r.n])] as more, q.name
+                      from unnest(v_acks, v_places) as r (n, place)
+                     cross join lateral (select c.*, p_range_froms[r.n] as f, p_range_tos[r.n] as t
+                                           from queen.partition_consumers c where c.ctid = r.place offset 0) as c
                      cross join lateral (select g.queue_id from queen.queue_groups g where g.id = p_group_ids[r.n] offset 0) as g
                      cross join lateral (select q.name, q.delayed_processing_seconds + q.window_buffer_seconds as held
                                            from queen.queues q where q.id = g.queue_id offset 0) as q
-                     where c.lease_id = p_lease_ids[r.n] and c.ready_at > p_now and r.f <= c.committed and c.lease_to <= r.t
+                     where c.lease_id = p_lease_ids[r.n] and c.ready_at > p_now and c.f <= c.committed and c.lease_to <= c.t
                        and isempty(c.acked) and isempty(c.nacked) and c.retries is null
                        and q.held = 0) as h
              where c.ctid = h.place    -- locked above: it has not moved

@@ -45,10 +45,10 @@ as $$
 #variable_conflict use_column
 declare
     v_now       timestamptz := coalesce(p_now, clock_timestamp());
-    v_alike     boolean;               -- all requests are of one kind
+    v_names     text;                  -- what a request asks for
+    v_asked     text[];
     v_firsts    int[];                 -- per request: the first one of its kind
-    v_asks      int[];                 -- the first request of each kind
-    v_order     int[];                 -- their places in the order in which new groups take their locks
+    v_asks      int[] := '{}';         -- the first request of each kind
     v_place     int;
     v_ask       int;
     v_found     record;
@@ -81,22 +81,21 @@ begin
     end if;
 
     -- Expressions cost a tenth of a query, and pops that come together mostly ask for the same.
-    v_alike := cardinality(p_queues) > 0
-           and array_remove(p_queues, p_queues[1]) = '{}' and array_remove(p_partitions, p_partitions[1]) = '{}'
-           and array_remove(p_namespaces, p_namespaces[1]) = '{}' and array_remove(p_tasks, p_tasks[1]) = '{}'
-           and array_remove(p_groups, p_groups[1]) = '{}';
-    if v_alike then
+    if cardinality(p_queues) > 0
+       and array_remove(p_queues, p_queues[1]) = '{}' and array_remove(p_partitions, p_partitions[1]) = '{}'
+       and array_remove(p_namespaces, p_namespaces[1]) = '{}' and array_remove(p_tasks, p_tasks[1]) = '{}'
+       and array_remove(p_groups, p_groups[1]) = '{}' then
         v_firsts := array_fill(1, array[cardinality(p_queues)]);
         v_asks := '{1}';
-        v_order := '{1}';
     else
-        select array_agg(r.first order by r.n) into v_firsts
-          from (select n, min(n) over (partition by q, p, s, t, g) as first
-                  from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)) as r;
-        select array_agg(a.n order by a.n), array_agg(a.place order by a.q, a.s, a.t, a.p, a.g) into v_asks, v_order
-          from (select r.*, row_number() over (order by n)::int as place
-                  from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)
-                 where v_firsts[n] = n) as a;
+        for i in 1 .. cardinality(p_queues) loop
+            v_names := row(p_queues[i], p_partitions[i], p_namespaces[i], p_tasks[i], p_groups[i])::text;
+            v_firsts[i] := coalesce(array_position(v_asked, v_names), i);
+            v_asked[i] := v_names;
+            if v_firsts[i] = i then
+                v_asks := v_asks || i;
+            end if;
+        end loop;
     end if;
     -- Groups that have reached all there is of a queue: most pops.
     select coalesce(array_agg(a.place), '{}'), coalesce(array_agg(g.id), '{}'), coalesce(array_agg(g.queue_id), '{}'),
@@ -107,21 +106,25 @@ begin
          select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
            from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[a.ask]
           where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete offset 0) as g;
-    foreach v_place in array v_order loop
-        continue when v_place = any (v_kinds);
-        v_ask := v_asks[v_place];
-        for v_found in
-            select * from queen.pop_targets(
-                p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
-                p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then v_now - p_lookback end), v_now)
+    if cardinality(v_kinds) < cardinality(v_asks) then
+        for v_place, v_ask in    -- in the order in which new groups take their locks
+            select a.place, a.ask from unnest(v_asks) with ordinality as a (ask, place)
+             where a.place <> all (v_kinds)
+             order by p_queues[a.ask], p_namespaces[a.ask], p_tasks[a.ask], p_partitions[a.ask], p_groups[a.ask]
         loop
-            v_kinds := v_kinds || v_place;
-            v_groups := v_groups || v_found.group_id;
-            v_queues := v_queues || v_found.queue_id;
-            v_ids := v_ids || v_found.partition_id;
-            v_plains := v_plains || v_found.plain;
+            for v_found in
+                select * from queen.pop_targets(
+                    p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
+                    p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then v_now - p_lookback end), v_now)
+            loop
+                v_kinds := v_kinds || v_place;
+                v_groups := v_groups || v_found.group_id;
+                v_queues := v_queues || v_found.queue_id;
+                v_ids := v_ids || v_found.partition_id;
+                v_plains := v_plains || v_found.plain;
+            end loop;
         end loop;
-    end loop;
+    end if;
 
     v_now := coalesce(p_now, clock_timestamp());
     v_single := 1 = all (p_max_partitions);
