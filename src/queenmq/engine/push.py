@@ -6,10 +6,12 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import numpy as np
 
 from queenmq.config import Settings
@@ -31,7 +33,12 @@ ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FURTHER_MESSAGES = 1_000  # that wait, before a further call goes out beside the one in flight
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
-PUSH = "select * from queen.push_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+# Numbers travel as text, here and wherever else `arguments` go: asyncpg looks at each element of an array to see
+# whether it is an array too, which takes longer than all the rest.
+PUSH = """
+select * from queen.push_segments($1::text::bigint[], $2::text::int[], $3, $4, $5, $6, $7, $8::text::bigint[], $9,
+                                  $10, $11)
+"""
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
 EXISTING = "select count(*) from queen.partition_lookup where partition_id = any ($1)"
 NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_times", "missed_ids"))
@@ -189,14 +196,14 @@ class Pusher:
         encrypted = [draft.partition.queue.encrypted for draft in written]
         seals = any(encrypted)
         return [
-            [draft.partition.id for draft in written],
-            [len(draft.places) for draft in written],
+            numbers([draft.partition.id for draft in written]),
+            numbers([len(draft.places) for draft in written]),
             [self._sealed(draft) if seals else draft.array for draft in written],
             [texts(draft.ids) for draft in written] if request.ids is not None else None,
             [texts(draft.traces) for draft in written] if request.traces is not None else None,
             [draft.producer for draft in written] if request.producers is not None else None,
             encrypted if seals else None,
-            [flush.expected.get(draft.partition.id) for draft in written] if request.ids is not None else None,
+            numbers([flush.expected.get(draft.partition.id) for draft in written]) if request.ids is not None else None,
             flush.id,
             list(flush.beside) if request.ids is not None else None,
             [texts(draft.headers) for draft in written] if request.headers is not None else None,
@@ -303,9 +310,7 @@ class Pusher:
             self._ring(flush, set(row["woken"] or ()))
             if len(requests) == len(flush.drafts) == 1 and len(flush.drafts[0].places) == flush.request.size:
                 return [flush.drafts[0].run(row["first_offsets"][0], row["created_ats"][0])]
-            for draft, first_offset, created_at in zip(
-                flush.drafts, row["first_offsets"], row["created_ats"], strict=True
-            ):
+            for draft, first_offset, created_at in _written(flush, row):
                 draft.answer(first_offset, created_at, answers)
                 if flush.repeats and draft.ids is not None:
                     for offset, id in enumerate(draft.ids, first_offset):
@@ -333,7 +338,7 @@ class Pusher:
         """Keep the ids that were written, and those that we were told of, for those who push them again."""
         self.learn(flush, row)
         written: list[WrittenIds] = []
-        for draft, first_offset, created_at in zip(flush.drafts, row["first_offsets"], row["created_ats"], strict=True):
+        for draft, first_offset, created_at in _written(flush, row):
             partition, count = draft.partition, len(draft.places)
             partition.seen_offset = max(partition.seen_offset, first_offset + count)
             entry = self._window.get(partition.id)
@@ -360,7 +365,16 @@ class Pusher:
                 draft.headers,
                 draft.producer,
             )
-            for draft, first_offset, created_at in zip(
-                flush.drafts, row["first_offsets"], row["created_ats"], strict=True
-            )
+            for draft, first_offset, created_at in _written(flush, row)
         )
+
+
+def _written(flush: Flush, row: Any) -> Iterable[tuple[Draft, int, datetime]]:
+    """The segments of a flush, where they begin and when that was, which mostly is the same for all."""
+    times = row["created_ats"]
+    return zip(flush.drafts, row["first_offsets"], times * (len(flush.drafts) // len(times)), strict=True)
+
+
+def numbers(values: Sequence[int | None]) -> str:
+    """An array of numbers, as text."""
+    return f"{{{msgspec.json.encode(values)[1:-1].decode()}}}"

@@ -16,7 +16,10 @@ from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import FlushMark, Outgoing
 
-PUSH = "select * from queen.push_spooled($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+PUSH = """
+select * from queen.push_spooled($1, $2, $3, $4::text::bigint[], $5::text::int[], $6, $7, $8, $9, $10,
+                                 $11::text::bigint[], $12, $13, $14)
+"""
 POSITIONS = "select segment_id, position from queen.spool_positions where segment_id = any ($1)"
 FORGET = "delete from queen.spool_positions where segment_id = $1"
 

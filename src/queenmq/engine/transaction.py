@@ -15,8 +15,8 @@ from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFoun
 from queenmq.model import Ack, Outgoing, Pushed
 
 TRANSACT = """
-select * from queen.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-                             $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+select * from queen.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::bigint[], $13::text::int[],
+                             $14, $15, $16, $17, $18, $19::text::bigint[], $20, $21, $22)
 """
 QUEUES = """
 select distinct q.name from queen.partitions p join queen.queues q on q.id = p.queue_id where p.id = any ($1)

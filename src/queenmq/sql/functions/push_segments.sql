@@ -26,9 +26,9 @@ create function queen.push_segments(
     p_flush_id           uuid        default null,    -- marks the segments: see queen.find_flush
     p_known_flushes      uuid[]      default null,    -- flushes of the caller that may lie in between
     p_headers            text[]      default null,    -- JSON arrays, as p_trace_ids: see queen.check_headers
-    p_now                timestamptz default null,    -- null: the clock, read under the locks
+    p_now                timestamptz default null,    -- null: the clock, read under the first lock
     out first_offsets    bigint[],                    -- one per segment
-    out created_ats      timestamptz[],
+    out created_ats      timestamptz[],               -- one per segment; only one where all are the same
     out woken            bigint[],                    -- partitions where some group had been waiting
     out missed_segments  int[],                       -- one per missed log segment: whose partition
     out missed_offsets   bigint[],
@@ -54,6 +54,7 @@ begin
     if cardinality(p_partition_ids) > 1 then
         perform from queen.partition_lookup l where l.partition_id = (select min(id) from unnest(p_partition_ids) as id)
             for no key update;
+        p_now := coalesce(p_now, clock_timestamp());
     end if;
     with pushed as (
         update queen.partition_lookup l
@@ -147,5 +148,8 @@ begin
     end if;
 
     woken := queen.wake_groups(v_ids, v_any.held, v_times[1]);
+    if array_remove(created_ats, created_ats[1]) = '{}' then
+        created_ats := created_ats[1:1];
+    end if;
 end $$;
 comment on function queen.push_segments is 'Append segments to partitions, all or nothing; answers their first offsets.';
