@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import chain, compress
+from itertools import accumulate, chain, compress
 from operator import attrgetter
 from uuid import UUID
 
@@ -80,7 +80,7 @@ class RecentIds:
     """The ids of one partition inside the dedup window, complete below `known`."""
 
     __slots__ = (
-        "_fresh", "_fresh_keys", "_islands", "_packed", "_packed_ids", "_segments", "_unsorted", "known", "packings",
+        "_fresh", "_fresh_keys", "_islands", "_packed", "_segments", "_unsorted", "bytes", "known", "packings",
         "partition_id", "written",
     )  # fmt: skip
 
@@ -89,19 +89,13 @@ class RecentIds:
         self.known = known
         self.packings = 0  # how often ids became hashes
         self.written = 0  # when, as the window counts
-        self._packed_ids = 0
+        self.bytes = PARTITION_BYTES  # about how much memory this takes
         self._islands: dict[int, int] = {}  # our own segments above `known`: first offset -> end
         self._fresh: list[str | None] = []
         self._fresh_keys: list[Keys] = []
         self._segments: list[tuple[int, int, datetime]] = []  # place among the fresh, first offset, time
         self._packed: deque[Run] = deque()  # each sorted
         self._unsorted: deque[Run] = deque()  # later ones
-
-    @property
-    def bytes(self) -> int:
-        """About how much memory this takes."""
-        fresh = FRESH_ID_BYTES * len(self._fresh) + SEGMENT_BYTES * len(self._segments)
-        return PARTITION_BYTES + fresh + PACKED_ID_BYTES * self._packed_ids
 
     def keys(self) -> Keys:
         """Those of all ids."""
@@ -141,9 +135,10 @@ class RecentIds:
         self._segments.append((len(self._fresh), first_offset, written.created_at))
         self._fresh += written.ids
         self._fresh_keys.append(written.keys)
+        self.bytes += FRESH_ID_BYTES * len(written.ids) + SEGMENT_BYTES
         if len(self._fresh) > FRESH_IDS_MAX:
             self.pack()
-        if self._packed_ids:
+        if self._packed or self._unsorted:
             self._forget(written.created_at - window)
 
     def catch_up(self, known: int) -> None:
@@ -161,7 +156,9 @@ class RecentIds:
         newest = max(created_at for _, _, created_at in self._segments)
         run = np.concatenate(self._fresh_keys)
         self.packings += 1
-        self._packed_ids += len(run)
+        self.bytes += (
+            PACKED_ID_BYTES * len(run) - FRESH_ID_BYTES * len(self._fresh) - SEGMENT_BYTES * len(self._segments)
+        )
         self._unsorted.append((newest, run))
         self._fresh = []
         self._fresh_keys = []
@@ -183,7 +180,7 @@ class RecentIds:
         """Drop the runs that have left the window; fresh ids stay until they are packed."""
         for runs in (self._packed, self._unsorted):
             while runs and runs[0][0] < before:
-                self._packed_ids -= len(runs.popleft()[1])
+                self.bytes -= PACKED_ID_BYTES * len(runs.popleft()[1])
 
 
 class DedupWindow:
@@ -287,10 +284,9 @@ def give_keys(segments: Sequence[WrittenIds | Draft]) -> Keys:
     """Each segment gets the keys of its ids; answers all of them, in order."""
     ids = [(each.partition.id, given(each.ids or ())) for each in segments]
     keys = keys_of(ids)
-    start = 0
-    for each, (_, own) in zip(segments, ids, strict=True):
-        each.keys = keys[start : start + len(own)]
-        start += len(own)
+    ends = list(accumulate((len(own) for _, own in ids), initial=0))
+    for each, start, end in zip(segments, ends, ends[1:], strict=False):
+        each.keys = keys[start:end]
     return keys
 
 

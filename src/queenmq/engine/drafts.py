@@ -206,10 +206,13 @@ def segmented(
 ) -> list[Draft]:
     """The segments of a request in the order of their partitions, without the messages at some places."""
     found: list[Draft] = []
+    cut = request.size > SEGMENT_MESSAGES_MAX or request.byte_count > SEGMENT_BYTES_MAX
     for name, places in _by_partition(request):
-        partition = partitions[name]
         own = [place for place in places if place not in left_out] if left_out else places
-        found += [_draft(request, partition, piece) for piece in _pieces(request, own)]
+        if cut:
+            found += [_draft(request, partitions[name], piece) for piece in _pieces(request, own)]
+        elif own:
+            found.append(_draft(request, partitions[name], own))
     found.sort(key=attrgetter("partition.id"))
     return found
 
@@ -246,17 +249,15 @@ def _places(addresses: Iterable[Address]) -> Iterable[tuple[Address, Places]]:
 
 def _pieces(request: PushRequest, places: Places) -> Iterator[Places]:
     """As many pieces as it takes for no segment to be too large; any one message fits."""
-    if len(places) > SEGMENT_MESSAGES_MAX or request.byte_count > SEGMENT_BYTES_MAX:
-        start = size = 0
-        for end, place in enumerate(places):
-            more = len(request.payloads[place])
-            if end > start and (size + more > SEGMENT_BYTES_MAX or end - start == SEGMENT_MESSAGES_MAX):
-                yield places[start:end]
-                start, size = end, 0
-            size += more
-        places = places[start:]
-    if places:
-        yield places
+    start = size = 0
+    for end, place in enumerate(places):
+        more = len(request.payloads[place])
+        if end > start and (size + more > SEGMENT_BYTES_MAX or end - start == SEGMENT_MESSAGES_MAX):
+            yield places[start:end]
+            start, size = end, 0
+        size += more
+    if start < len(places):
+        yield places[start:]
 
 
 def _draft(request: PushRequest, partition: PartitionInfo, places: Places) -> Draft:

@@ -146,9 +146,10 @@ class SegmentCache:
             return
         self._bytes -= _cost(segment)
         own = self._partitions[segment.partition_id]
-        del own[bisect_left(own, segment.first_offset, key=_first_offset)]
-        if not own:
+        if len(own) == 1:
             del self._partitions[segment.partition_id]
+        else:  # mostly the first: they came in the order of the log
+            del own[0 if own[0] is segment else bisect_left(own, segment.first_offset, key=_first_offset)]
 
 
 class SegmentReader:
