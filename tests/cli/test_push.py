@@ -71,6 +71,18 @@ def test_a_line_that_is_not_json_is_named_and_what_went_before_is_told(queen, qu
 
 
 @pytest.mark.parametrize("options", [(), ("--key", "who")])
+def test_blanks_around_and_between_lines_mean_nothing(queen, queue, options):
+    text = b'\r\n{"who": 1}\r\n  {"who": 1, "n": [2 , 3]}\t\n \n\n{"who": 1}'
+    assert "3 pushed" in queen("push", queue, *options, stdin=text).out
+    assert payloads(queen("pop", queue, "-n", "9", "--json")) == [{"who": 1}, {"who": 1, "n": [2, 3]}, {"who": 1}]
+
+
+def test_a_line_with_two_values_is_named(queen, queue):
+    assert "line 2 is not JSON" in queen("push", queue, stdin=b"1\n2,3\n4\n", status=1).err
+    assert "line 1 is not JSON" in queen("push", queue, stdin=b"[1\n2]\n", status=1).err
+
+
+@pytest.mark.parametrize("options", [(), ("--key", "who")])
 def test_a_line_that_is_not_text_is_named(queen, queue, options):
     said = queen("push", queue, *options, stdin=b'{"who": "\xc3\xa9"}\n\n{"who": "\xff"}\n', status=1).err
     assert "line 3 is not JSON: 'utf-8' codec" in said

@@ -1,5 +1,6 @@
 """Payloads: any JSON value goes in and comes out; structs, dataclasses and pydantic models too."""
 
+import enum
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -40,6 +41,39 @@ class Model(pydantic.BaseModel):
 @given(JSON)
 def test_every_json_value_comes_out_as_it_went_in(value):
     assert payload.decode(msgspec.Raw(payload.encode(value))) == value
+
+
+@given(st.lists(JSON))
+def test_payloads_together_are_what_they_are_one_by_one(values):
+    one_by_one = [payload.decode(msgspec.Raw(payload.encode(value))) for value in values]
+    assert payload.decode(msgspec.Raw(payload.encode_array(values))) == one_by_one
+    plain = payload.encode_plain(values)
+    assert plain is None or payload.decode(msgspec.Raw(plain)) == one_by_one
+
+
+class Text(str):
+    __slots__ = ()
+
+
+class Level(enum.Enum):
+    LOW = "low"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        msgspec.Raw(b"{oops"), Struct(7), Data(7), Model(id=7), Text("x"), datetime(2025, 1, 31, 12, tzinfo=UTC),
+        1 << 64, {1: 2}, {2}, b"x", Decimal(1), "\ud800", object(),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_may_be_more_than_a_plain_value_is_not_encoded_as_one(value):
+    assert payload.encode_plain([1, {"a": [value]}]) is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), UUID(int=7), Level.LOW, (1, 2), -0.0, (1 << 64) - 1])
+def test_plain_values_are_written_as_all_others_are(value):
+    assert payload.encode_plain([value]) == payload.encode([value])
 
 
 @pytest.mark.parametrize("kind", [Struct, Data, Model])

@@ -13,16 +13,18 @@ import typer
 from msgspec import Raw, Struct
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from queenmq import model
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import console, print_json
-from queenmq.client.outgoing import Outgoing
+from queenmq.client.calls import Push
+from queenmq.client.outgoing import Outgoing, messages
 from queenmq.client.queen import AsyncQueen
 from queenmq.errors import InvalidPayload, QueenError
 from queenmq.model import DEFAULT_PARTITION
+from queenmq.model.payloads import NOT_JSON, json_array
 
 CHUNK_BYTES = 1 << 20  # read at once, and so about the most that is pushed at once
-NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _raw = msgspec.json.Decoder(Raw).decode
 
@@ -30,9 +32,9 @@ app = command_app()
 
 
 class Batch(Struct, frozen=True):
-    """Some messages, and how many bytes of the input were read with them."""
+    """Messages of one request, and how many bytes of the input were read with them."""
 
-    messages: Sequence[Raw | Outgoing]
+    messages: Sequence[model.Outgoing]
     position: int
 
 
@@ -81,9 +83,9 @@ def main(
     """
     report = Report(queue)
     with _input(payloads, file) as source, _progress(file) as progress:
-        batches = _batches(source, batch, key)
+        batches = _batches(source, batch, Reader(queue, partition, key))
         try:
-            connected(url, dsn, lambda queen: _push(queen, report, partition, batches, progress))
+            connected(url, dsn, lambda queen: _push(queen, report, batches, progress))
         except (QueenError, KeyboardInterrupt):
             print(f"pushed before it ended: {report.pushed:,}", file=sys.stderr)
             raise
@@ -93,23 +95,21 @@ def main(
         print(report.sentence)
 
 
-async def _push(
-    queen: AsyncQueen, report: Report, partition: str, batches: Iterator[Batch], progress: Progress | None
-) -> None:
-    """Send batch after batch; the next one is read while one is on its way."""
+async def _push(queen: AsyncQueen, report: Report, batches: Iterator[list[Batch]], progress: Progress | None) -> None:
+    """Send batch after batch; the next ones are read while some are on their way."""
     started = perf_counter()
-    queue = queen.queue(report.queue).partition(partition)
     upcoming = asyncio.create_task(asyncio.to_thread(next, batches, None))
-    while (batch := await upcoming) is not None:
+    while (read := await upcoming) is not None:
         upcoming = asyncio.create_task(asyncio.to_thread(next, batches, None))
-        pushed = await queue.push_many(batch.messages)
-        report.pushed += len(pushed)
-        if next(iter(pushed)).status == "buffered":  # a request is, or is not
-            report.buffered += len(pushed)
-        report.seconds = perf_counter() - started
-        if progress is not None:
-            rate = report.pushed / report.seconds
-            progress.update(progress.task_ids[0], completed=batch.position, pushed=report.pushed, rate=rate)
+        for batch in read:
+            pushed = await queen.call(Push(batch.messages))
+            report.pushed += len(pushed)
+            if next(iter(pushed)).status == "buffered":  # a request is, or is not
+                report.buffered += len(pushed)
+            report.seconds = perf_counter() - started
+            if progress is not None:
+                rate = report.pushed / report.seconds
+                progress.update(progress.task_ids[0], completed=batch.position, pushed=report.pushed, rate=rate)
 
 
 def _input(payloads: list[str] | None, file: Path | None) -> Any:
@@ -125,15 +125,17 @@ def _input(payloads: list[str] | None, file: Path | None) -> Any:
     return nullcontext(sys.stdin.buffer)
 
 
-def _batches(source: BinaryIO | list[bytes], size: int, key: str | None) -> Iterator[Batch]:
-    """The messages of the input, some at a time; empty lines are none."""
-    number = 1
+def _batches(source: BinaryIO | list[bytes], size: int, reader: "Reader") -> Iterator[list[Batch]]:
+    """The messages of the input, by what was read at once; empty lines are none."""
     for lines, position in [(source, 0)] if isinstance(source, list) else _chunks(source, size):
-        for start in range(0, len(lines), size):
-            taken = lines[start : start + size]
-            if messages := _messages(taken, number, key):
-                yield Batch(messages, position)
-            number += len(taken)
+        read: list[Batch] = []
+        pieces = (lines[start : start + size] for start in range(0, len(lines), size))
+        try:
+            read.extend(Batch(found, position) for piece in pieces if (found := reader.messages(piece)))
+        except InvalidPayload:
+            yield read  # what comes before it
+            raise
+        yield read
 
 
 def _chunks(source: BinaryIO, size: int) -> Iterator[tuple[list[bytes], int]]:
@@ -153,23 +155,43 @@ def _chunks(source: BinaryIO, size: int) -> Iterator[tuple[list[bytes], int]]:
     yield [*kept, rest], position
 
 
-def _messages(lines: list[bytes], number: int, key: str | None) -> Sequence[Raw | Outgoing]:
-    """Lines as messages, in the partitions that they name; `number` is that of the first line."""
-    if key is not None:
-        return [_keyed(line, at, key) for at, line in enumerate(lines, number) if line.strip()]
-    try:
-        _check_text(b"".join(lines))
-        return list(map(_raw, filter(bytes.strip, lines)))
-    except NOT_JSON:  # one of them, which is found one by one
-        for at, line in enumerate(lines, number):
-            _check(line, at)
-        raise
-
-
 class NoKey(InvalidPayload):
     """A message does not name its partition."""
 
     hint = "Give --key a field that all messages have, or leave it out."
+
+
+class Reader:
+    """Makes messages of lines, and counts those."""
+
+    def __init__(self, queue: str, partition: str, key: str | None) -> None:
+        self._queue = queue
+        self._partition = partition
+        self._key = key
+        self._number = 1  # of the next line
+
+    def messages(self, lines: list[bytes]) -> Sequence[model.Outgoing]:
+        """Lines as messages, in the partition that they name if they do."""
+        number = self._number
+        self._number += len(lines)
+        if self._key is not None:
+            keyed = [_keyed(line, at, self._key) for at, line in enumerate(lines, number) if line.strip()]
+            return messages(self._queue, self._partition, keyed)
+        found = self._together(lines)
+        if found is None:
+            for at, line in enumerate(lines, number):
+                _check(line, at)
+            found = self._together([stripped for line in lines if (stripped := line.strip())])
+            assert found is not None  # each of them is JSON
+        return found
+
+    def _together(self, lines: list[bytes]) -> model.Payloads | None:
+        """One array of all lines; None if one of them is not exactly a JSON value."""
+        try:
+            found = model.Payloads(self._queue, self._partition, json_array(lines) if lines else b"[]", len(lines))
+        except InvalidPayload:
+            return None
+        return found if list(map(len, found.elements)) == list(map(len, lines)) else None
 
 
 def _keyed(line: bytes, number: int, key: str) -> Outgoing:

@@ -35,6 +35,8 @@ def messages(queue: str, partition: str, items: Iterable[Any]) -> Sequence[model
     kinds = set(map(type, given))
     if not given or any(issubclass(kind, Outgoing) for kind in kinds):
         return [message(queue, partition, item) for item in given]
+    if Raw not in kinds and (array := payload.encode_plain(given)) is not None:
+        return model.Payloads(queue, partition, array, len(given), known=True)
     with suppress(InvalidPayload):  # one of them is to blame: see below
         together = model.Payloads(queue, partition, payload.encode_array(given), len(given))
         # Texts that nobody has read are one value each if the array has them as they are.

@@ -5,7 +5,7 @@ from datetime import datetime
 from itertools import repeat
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from queenmq.errors import InvalidPayload
 from queenmq.model.headers import Headers
@@ -43,20 +43,14 @@ class Payloads(Lazily[Outgoing]):
         *,
         transaction_id: str | None = None,
         producer: str | None = None,
+        known: bool = False,
     ) -> None:
-        """Refuses what is not an array of values: so many, if that is known."""
+        """Refuses what is not an array of values, `count` of them if given; unless that is `known` already."""
         self.queue = queue
         self.partition = partition
         self.array = array
         self.producer = producer
-        try:
-            if not array.isascii():
-                array.decode()
-            self.elements = cut(array)
-        except NOT_JSON as error:
-            raise InvalidPayload(f"the payloads are not a JSON array: {error}") from None
-        if count is not None and len(self.elements) != count:
-            raise InvalidPayload(f"{count} payloads are {len(self.elements)} JSON values")
+        self.elements: Sequence[Raw] = Elements(array, count) if known and count is not None else _read(array, count)
         self.transaction_ids: Sequence[str] | None = None
         if transaction_id is not None:
             self.transaction_ids = [f"{transaction_id}-{number}" for number in range(len(self.elements))]
@@ -74,6 +68,32 @@ class Payloads(Lazily[Outgoing]):
             repeat(None),
             repeat(self.producer),
         )
+
+
+class Elements(Lazily[Raw]):
+    """The values of a JSON array, cut when somebody wants them one by one."""
+
+    def __init__(self, array: bytes, count: int) -> None:
+        self._array = array
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _make(self) -> Iterable[Raw]:
+        return cut(self._array)
+
+
+def _read(array: bytes, count: int | None) -> Sequence[Raw]:
+    try:
+        if not array.isascii():
+            array.decode()
+        elements = cut(array)
+    except NOT_JSON as error:
+        raise InvalidPayload(f"the payloads are not a JSON array: {error}") from None
+    if count is not None and len(elements) != count:
+        raise InvalidPayload(f"{count} payloads are {len(elements)} JSON values")
+    return elements
 
 
 class Pushed(Struct, frozen=True, gc=False):

@@ -22,7 +22,7 @@ from queenmq.client.transports.postgres_table import HandlerTable, text, uuid
 from queenmq.engine import reading
 from queenmq.engine.reading import ChangesAsked, OffsetRead
 from queenmq.errors import BY_CODE, InvalidArgument, Paused, QueenError, QueueNotFound
-from queenmq.model import OFFSET_DIGITS, Outgoing, PushedRun, message_text
+from queenmq.model import OFFSET_DIGITS, Outgoing, Payloads, PushedRun, message_text
 
 if TYPE_CHECKING:
     from queenmq.client.transports.postgres import PostgresTransport
@@ -100,7 +100,8 @@ def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> Seq
     """The answers; what messages of one segment have in common is written once for all that follow each other."""
     if isinstance(pushed, PushedRun):
         first_id = message_text(pushed.created_at, pushed.partition_id, pushed.offsets.start)
-        queue, partition = next(iter(messages)).queue, text(pushed.partition_id)
+        queue = messages.queue if isinstance(messages, Payloads) else messages[0].queue
+        partition = text(pushed.partition_id)
         return Receipts("queued", queue, partition, first_id, len(pushed), pushed.transaction_ids)
     told: list[Pushed] = []
     created_at, partition_id, prefix, partition = None, 0, "", ""
