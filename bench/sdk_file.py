@@ -1,4 +1,4 @@
-"""`queen push` of a large file: how fast, next to the engine alone, and with how much memory."""
+"""`queen push` of a large file: how fast, next to the engine or the server alone, and with how much memory."""
 
 import asyncio
 import contextlib
@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.harness import Bench, Line, payloads
-from bench.http import serving
+from bench.http import Served, serving
+from bench.http.connection import Connection, post
 from queenmq.engine import Engine
 from queenmq.model import DEFAULT_PARTITION, Payloads
 from queenmq.model.payloads import json_array
@@ -37,24 +39,26 @@ sys.exit(status)
 async def run(bench: Bench) -> None:
     lines = LINES // 50 if bench.quick else LINES
     async with serving(bench) as served:
-        alone = await _engine(served.dsn, lines)
-        ways = {"--dsn": served.dsn, "--url": f"http://{served.host}:{served.port}"}
+        ways = {
+            "--dsn": ("the engine", served.dsn, await _engine(served.dsn, lines)),
+            "--url": ("the server", f"http://{served.host}:{served.port}", await _server(served, lines)),
+        }
         with _file(lines // 10) as small, _file(lines) as large:
-            for option, address in ways.items():
+            for option, (who, address, alone) in ways.items():
                 before = await _queen_push(small, option, address)
                 pushed = await _queen_push(large, option, address)
-                _report(bench, f"queen push of {lines:,} lines, {option}", alone, before, pushed)
+                _report(bench, f"queen push of {lines:,} lines, {option}", who, alone, before, pushed)
 
 
 def _report(
-    bench: Bench, case: str, alone: dict[str, float], before: dict[str, float], pushed: dict[str, float]
+    bench: Bench, case: str, who: str, alone: dict[str, float], before: dict[str, float], pushed: dict[str, float]
 ) -> None:
     part = pushed["rate"] / alone["rate"]
     detail = (
-        f"{pushed['rate']:,.0f}/s, the engine alone {alone['rate']:,.0f}/s; CPU a message: the command "
-        f"{pushed['cpu']:.1f} µs, the engine alone {alone['cpu']:.1f} µs"
+        f"{pushed['rate']:,.0f}/s, {who} alone {alone['rate']:,.0f}/s; CPU a message: the command "
+        f"{pushed['cpu']:.1f} µs, who has arrays ready {alone['cpu']:.1f} µs"
     )
-    bench.report(Line(case, f"{OF_ENGINE:.0%} of the engine", f"{part:.0%}", part >= OF_ENGINE, detail))
+    bench.report(Line(case, f"{OF_ENGINE:.0%} of {who}", f"{part:.0%}", part >= OF_ENGINE, detail))
     growth = pushed["memory_mb"] - before["memory_mb"]
     detail = f"{pushed['memory_mb']:.0f} MB at most, {before['memory_mb']:.0f} MB for a tenth of the lines"
     bench.report(Line(f"{case}: memory", "constant", f"{growth:+.0f} MB", growth < GROWTH_MB_MAX, detail))
@@ -69,6 +73,20 @@ async def _engine(dsn: str, lines: int) -> dict[str, float]:
             await engine.push(messages)
         seconds = time.perf_counter() - started
         return {"rate": lines / seconds, "cpu": (time.process_time() - cpu) / lines * 1_000_000}
+
+
+async def _server(served: Served, lines: int) -> dict[str, float]:
+    """The same over HTTP, each request with an id, as the command sends them."""
+    body = json_array(payloads()[:BATCH])
+    connection = await Connection.open(served.host, served.port)
+    started, cpu = time.perf_counter(), time.process_time()
+    for _ in range(lines // BATCH):
+        path = f"/api/v1/push/queue/server/partition/{DEFAULT_PARTITION}?transactionId={uuid.uuid4()}"
+        status, answer = await connection.ask(post(path)(body))
+        assert status == 201, answer
+    seconds = time.perf_counter() - started
+    connection.close()
+    return {"rate": lines / seconds, "cpu": (time.process_time() - cpu) / lines * 1_000_000}
 
 
 async def _queen_push(file: Path, option: str, address: str) -> dict[str, float]:

@@ -18,7 +18,7 @@ from queenmq.model.deliveries import (
 )
 from queenmq.model.headers import Headers, read_headers
 from queenmq.model.ids import OFFSET_DIGITS, id_prefix, message_id, message_text, message_texts, milliseconds
-from queenmq.model.outgoing import DEFAULT_PARTITION, FlushMark, Outgoing, Payloads, Pushed, PushedRun
+from queenmq.model.outgoing import DEFAULT_PARTITION, FlushMark, NumberedIds, Outgoing, Payloads, Pushed, PushedRun
 from queenmq.model.records import (
     DeadLetter,
     Depth,
@@ -51,6 +51,7 @@ __all__ = [
     "LedgerLine",
     "Located",
     "Message",
+    "NumberedIds",
     "Outgoing",
     "Payloads",
     "PopKind",

@@ -53,7 +53,7 @@ class Payloads(Lazily[Outgoing]):
         self.elements: Sequence[Raw] = Elements(array, count) if known and count is not None else _read(array, count)
         self.transaction_ids: Sequence[str] | None = None
         if transaction_id is not None:
-            self.transaction_ids = [f"{transaction_id}-{number}" for number in range(len(self.elements))]
+            self.transaction_ids = list(NumberedIds(transaction_id, range(len(self.elements))))
 
     def __len__(self) -> int:
         return len(self.elements)
@@ -68,6 +68,20 @@ class Payloads(Lazily[Outgoing]):
             repeat(None),
             repeat(self.producer),
         )
+
+
+class NumberedIds(Lazily[str]):
+    """The ids of messages whose producer gave one for all of them."""
+
+    def __init__(self, prefix: str, numbers: range) -> None:
+        self._prefix = prefix
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def _make(self) -> Iterable[str]:
+        return [f"{self._prefix}-{number}" for number in self._numbers]
 
 
 class Elements(Lazily[Raw]):

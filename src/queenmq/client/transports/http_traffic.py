@@ -23,7 +23,7 @@ from queenmq.client.answers import (
 )
 from queenmq.client.transports.exchange import Exchange, ExchangeTable, path, query
 from queenmq.errors import BY_CODE, InvalidArgument, InvalidHeaders, LeaseGone, QueueNotFound, Refused
-from queenmq.model import Headers, Outgoing, Payloads, PopRequest
+from queenmq.model import Headers, NumberedIds, Outgoing, Payloads, PopRequest
 
 encode = msgspec.json.Encoder().encode
 
@@ -152,13 +152,11 @@ def _push_array(messages: Payloads) -> Exchange[Sequence[Pushed]]:
 
     def read(answer: bytes) -> Sequence[Pushed]:
         found = _array.decode(answer)
-        ids = [f"{unique}-{number}" for number in range(len(messages))]
         told: list[Pushed] = []
         for run in found.runs:
             status: PushStatus = "buffered" if run.status == "buffered" else "queued"  # nobody else has our ids
-            receipts = Receipts(
-                status, found.queue_name, found.partition_id, run.message_id, run.count, ids[len(told) :]
-            )
+            ids = NumberedIds(unique, range(len(told), len(told) + run.count))
+            receipts = Receipts(status, found.queue_name, found.partition_id, run.message_id, run.count, ids)
             if run.count == len(messages):
                 return receipts
             told += receipts
