@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from queenmq.engine import drafts
+from queenmq.engine import drafts, requests
 from queenmq.engine.reading import OffsetRead
 from queenmq.errors import InvalidHeaders, PayloadTooLarge
 from queenmq.model import Ack, Outgoing
@@ -134,7 +134,7 @@ async def test_what_postgres_cannot_hold_is_refused(engine, headers):
 
 
 async def test_headers_count_for_what_one_push_may_carry(engine, monkeypatch):
-    monkeypatch.setattr(drafts, "REQUEST_BYTES_MAX", 100)
+    monkeypatch.setattr(requests, "REQUEST_BYTES_MAX", 100)
     await engine.push(with_headers("orders", None, {"a": "x"}))
     with pytest.raises(PayloadTooLarge):
         await engine.push(with_headers("orders", TRACE))

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine import push
+from queenmq.engine import push, requests
 from queenmq.errors import InvalidArgument, InvalidName, InvalidPayload, PayloadTooLarge, QueueFull
-from queenmq.model import Outgoing
+from queenmq.model import Outgoing, Payloads
 from tests.engine.shorthand import ack, messages, pop, push_together, values
 
 pytestmark = pytest.mark.every_postgres
@@ -22,6 +22,44 @@ async def test_messages_come_out_in_the_order_they_went_in(engine):
         await engine.push(messages("orders", n))
     await engine.push(messages("orders", *range(20, 30)))
     assert values(await pop(engine, "orders", batch=30)) == list(range(30))
+
+
+def array(queue, values, partition="ann", **others):
+    return Payloads(queue, partition, json.dumps(values).encode(), **others)
+
+
+async def test_arrays_of_several_callers_and_messages_among_them_keep_their_order(engine, connection):
+    given = [
+        array("orders", [f"a{n}" for n in range(600)]),
+        messages("orders", "b0", "b1", partition="ann"),
+        array("orders", [f"c{n}" for n in range(requests.WHOLE_MESSAGES_MIN)], transaction_id="c", producer="carl"),
+        array("orders", ["d0", "d1", "d2"]),
+        array("orders", [f"e{n}" for n in range(999)], partition="bob"),
+        array("bills", [f"f{n}" for n in range(1_001)]),
+        messages("orders", "g0", partition="bob", ids=["g"]),
+    ]
+    answers = await push_together(engine, connection, *given)
+    assert [len(each) for each in answers] == [600, 2, requests.WHOLE_MESSAGES_MIN, 3, 999, 1_001, 1]
+    stored = {row["id"]: row for row in await connection.fetch("select * from queen.messages")}
+    assert len(stored) == sum(map(len, given)) + engine._settings.push_calls_max  # that held them up
+    for request, told in zip(given, answers, strict=True):
+        assert [each.offset for each in told] == sorted(each.offset for each in told)
+        for message, each in zip(request, told, strict=True):
+            row = stored[each.id]
+            assert (row["queue"], row["partition"]) == (message.queue, message.partition)
+            assert (row["producer"], json.loads(row["payload"])) == (message.producer, json.loads(message.payload))
+            assert (row["transaction_id"], each.transaction_id) == (each.transaction_id, row["transaction_id"])
+            assert message.transaction_id in (None, each.transaction_id)
+
+
+async def test_an_array_that_was_pushed_before_is_not_stored_again_whoever_is_beside_it(engine, connection):
+    again = array("orders", list(range(600)), transaction_id="t")
+    others = [array("orders", list(range(600, 1_200))), again, array("orders", [1], transaction_id="t")]
+    await engine.push(again)
+    answers = await push_together(engine, connection, *others)
+    assert [{each.duplicate for each in told} for told in answers] == [{False}, {True}, {True}]
+    assert [each.offset for each in answers[1]] == list(range(600))
+    assert [each.offset for each in answers[0]] == list(range(600, 1_200))
 
 
 async def test_the_answer_says_where_each_message_is_as_the_database_sees_it(engine, connection):
@@ -292,7 +330,7 @@ async def test_pushes_of_many_bytes_do_not_travel_together(open_engine, monkeypa
 
 
 async def test_a_push_larger_than_a_call_can_be_is_refused(open_engine, monkeypatch):
-    monkeypatch.setattr("queenmq.engine.drafts.REQUEST_BYTES_MAX", 10_000)
+    monkeypatch.setattr("queenmq.engine.requests.REQUEST_BYTES_MAX", 10_000)
     engine = await open_engine()
     with pytest.raises(PayloadTooLarge):
         await engine.push(messages("orders", *("x" * 4_000 for _ in range(3))))

@@ -21,8 +21,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from queenmq.engine.drafts import NO_KEYS, Draft, Keys, Original, given
+from queenmq.engine.drafts import NO_KEYS, Draft, Keys, Original
 from queenmq.engine.partitions import PartitionInfo
+from queenmq.engine.requests import given
 
 Run = tuple[datetime, Keys]  # newest moment in it
 

@@ -20,13 +20,14 @@ from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.dedup import DedupWindow, WrittenIds, among, give_keys
-from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original, PushRequest, given, texts
+from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original, texts
 from queenmq.engine.originals import Originals, PartitionIds, told_ids
 from queenmq.engine.partitions import Partitions
+from queenmq.engine.requests import PushRequest, check, end_to_end, given, sizes
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
-from queenmq.model import FlushMark, Outgoing, Pushed
+from queenmq.model import FlushMark, Outgoing, Pushed, PushedRun
 from queenmq.model.payloads import cut, json_array
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
@@ -73,7 +74,7 @@ class Pusher:
 
     def check(self, messages: Sequence[Outgoing]) -> PushRequest:
         """Refuse what cannot be pushed before it meets other requests."""
-        return drafts.check(messages, self.partitions, self._settings.payload_bytes_max)
+        return check(messages, self.partitions, self._settings.payload_bytes_max)
 
     def _weight(self, request: PushRequest) -> int:
         """What a request fills of a call, by its messages or by its bytes."""
@@ -101,7 +102,7 @@ class Pusher:
 
         `told`: originals that a refused call has named.
         """
-        request = drafts.end_to_end(requests)
+        request = end_to_end(requests)
         looked_up = await self.partitions.resolve(request.targets)
         partitions = self.partitions.of(request.targets)  # as of now: others may forget them while we wait
         segments = drafts.segmented(request, partitions)
@@ -304,14 +305,17 @@ class Pusher:
 
     def _told(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> Sequence[Sequence[Pushed]]:
         answers: list[Any] = [None] * flush.request.size
+        whole = sizes(requests)
+        runs: dict[int, PushedRun] = {}  # by the place of the first: those of a whole request
         written: dict[tuple[int, str | None], Original] = {}  # only where an id comes twice in the flush
         if row is not None:
             self._keep(flush, row)
             self._ring(flush, set(row["woken"] or ()))
-            if len(requests) == len(flush.drafts) == 1 and len(flush.drafts[0].places) == flush.request.size:
-                return [flush.drafts[0].run(row["first_offsets"][0], row["created_ats"][0])]
             for draft, first_offset, created_at in _written(flush, row):
-                draft.answer(first_offset, created_at, answers)
+                if whole.get(draft.places[0]) == len(draft.places) and isinstance(draft.places, range):
+                    runs[draft.places[0]] = draft.run(first_offset, created_at)
+                else:
+                    draft.answer(first_offset, created_at, answers)
                 if flush.repeats and draft.ids is not None:
                     for offset, id in enumerate(draft.ids, first_offset):
                         written[draft.partition.id, id] = Original(offset, created_at)
@@ -320,7 +324,7 @@ class Pusher:
         for place, partition, id in flush.repeats:
             first = written[partition.id, id]
             answers[place] = Pushed(partition.id, first.offset, first.created_at, id, True)
-        return drafts.apart(answers, requests)
+        return [runs.get(start) or answers[start : start + size] for start, size in whole.items()]
 
     def _ring(self, flush: Flush, woken: set[int]) -> None:
         """Wake polls where a group was waiting, and where a partition is so new that no group could be."""

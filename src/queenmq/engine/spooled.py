@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine.database import Database
-from queenmq.engine.drafts import Flush, IdKey, Original, PushRequest
+from queenmq.engine.drafts import Flush, IdKey, Original
 from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, Pusher
+from queenmq.engine.requests import PushRequest
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import FlushMark, Outgoing

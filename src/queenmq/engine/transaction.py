@@ -8,8 +8,9 @@ from uuid import UUID
 
 from queenmq.engine import ack
 from queenmq.engine.database import Database
-from queenmq.engine.drafts import Flush, IdKey, Original, PushRequest
+from queenmq.engine.drafts import Flush, IdKey, Original
 from queenmq.engine.push import ATTEMPTS_MAX, Pusher
+from queenmq.engine.requests import PushRequest
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import Ack, Outgoing, Pushed

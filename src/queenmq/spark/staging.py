@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.drafts import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX, texts
+from queenmq.engine.drafts import texts
 from queenmq.engine.partitions import check_name
+from queenmq.engine.requests import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX
 from queenmq.errors import InvalidArgument, InvalidPayload, InvalidTraceId, PayloadTooLarge
 from queenmq.model.payloads import NOT_JSON, cut
 from queenmq.spark.connection import Connection

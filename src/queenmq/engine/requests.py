@@ -1,0 +1,256 @@
+"""What callers ask to push: checked, and put end to end with what others ask.
+
+Columns instead of messages: thousands of them are looked at a list at a time.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, pairwise, repeat
+from typing import TypeVar
+from uuid import UUID
+
+from msgspec import Raw, Struct
+
+from queenmq.engine.headers import encoded
+from queenmq.engine.partitions import Name, Partitions, check_name
+from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
+from queenmq.model import Outgoing, Payloads
+from queenmq.model.lazily import Lazily
+from queenmq.model.payloads import NOT_JSON, check_json, cut, json_array
+
+SEGMENT_MESSAGES_MAX = 1_000
+SEGMENT_BYTES_MAX = 1 << 20
+WHOLE_MESSAGES_MIN = 500  # of an array that becomes a segment of its own among others
+REQUEST_BYTES_MAX = 256 << 20  # of payloads and headers in one push: PostgreSQL takes a gibibyte, encrypted
+TRANSACTION_ID_CHARACTERS_MAX = 255
+PRODUCER_CHARACTERS_MAX = 255
+
+T = TypeVar("T")
+Column = Sequence[T | None] | None  # None: no message has such a thing
+
+
+class Whole(Struct):
+    """All messages of one caller, for one partition."""
+
+    places: range
+    name: Name
+    array: bytes
+
+
+class PushRequest(Struct):
+    """The messages of one caller, checked; or those of several, end to end."""
+
+    queues: Sequence[str]
+    partitions: Sequence[str]
+    targets: set[Name]  # queues and partitions, each pair once
+    payloads: Sequence[bytes | Raw]
+    ids: Column[str]
+    traces: Column[UUID]
+    headers: Column[Raw]
+    producers: Column[str]
+    byte_count: int
+    array: bytes | None = None  # the payloads as one JSON array, where all go to one partition
+    wholes: Sequence[Whole] = ()  # of several callers, those whose array is a segment as it is
+
+    @property
+    def size(self) -> int:
+        """How many messages there are."""
+        return len(self.payloads)
+
+
+class Joined(Lazily[bytes | Raw]):
+    """The payloads of several callers, end to end; those of whole arrays are not even cut unless somebody asks."""
+
+    def __init__(self, parts: Sequence[Sequence[bytes | Raw]]) -> None:
+        self._parts = parts
+        self._length = sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _make(self) -> Iterable[bytes | Raw]:
+        return chain.from_iterable(self._parts)
+
+
+def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
+    """Refuse what cannot be pushed before it meets other requests."""
+    if isinstance(messages, Payloads):
+        return _check_payloads(messages, partitions, payload_bytes_max)
+    payloads = [message.payload for message in messages]
+    lengths = list(map(len, payloads))
+    headers = encoded([message.headers for message in messages])
+    size = _checked_size(lengths, headers)
+    array = _checked_array(payloads, lengths, payload_bytes_max)
+    ids = given_any([message.transaction_id for message in messages])
+    if ids is not None:
+        _check_ids(given(ids))
+    queues, names = [message.queue for message in messages], [message.partition for message in messages]
+    targets = {(queues[0], name) for name in set(names)} if alike(queues) else set(zip(queues, names, strict=True))
+    _check_names(targets, partitions)
+    producers = given_any([message.producer for message in messages])
+    for producer in set(producers or ()):
+        if producer is not None:
+            _check_producer(producer)
+    traces = given_any([message.trace_id for message in messages])
+    own_array = array if len(targets) == 1 else None
+    return PushRequest(queues, names, targets, payloads, ids, traces, headers, producers, size, own_array)
+
+
+def _check_payloads(messages: Payloads, partitions: Partitions, payload_bytes_max: int) -> PushRequest:
+    array, size = messages.array, len(messages)
+    if len(array) > payload_bytes_max:
+        _check_lengths(list(map(len, messages.elements)), payload_bytes_max)
+    _check_request_size(len(array))
+    if messages.transaction_ids is not None:
+        _check_ids(messages.transaction_ids)
+    targets = {(messages.queue, messages.partition)}
+    _check_names(targets, partitions)
+    producer = messages.producer
+    if producer is not None:
+        _check_producer(producer)
+    return PushRequest(
+        [messages.queue] * size,
+        [messages.partition] * size,
+        targets,
+        messages.elements,
+        ids=messages.transaction_ids,
+        traces=None,
+        headers=None,
+        producers=None if producer is None else [producer] * size,
+        byte_count=len(array),
+        array=array,
+    )
+
+
+def _check_names(targets: set[Name], partitions: Partitions) -> None:
+    for queue, partition in partitions.unknown(targets):
+        check_name(queue, "queue")
+        check_name(partition, "partition")
+
+
+def alike(values: Sequence[object]) -> bool:
+    """Whether all of them are the same."""
+    return not values or values.count(values[0]) == len(values)
+
+
+def end_to_end(requests: Sequence[PushRequest]) -> PushRequest:
+    """Several requests as one, in their order."""
+    if len(requests) == 1:
+        return requests[0]
+    sizes = [request.size for request in requests]
+    wholes = list(_wholes(requests))
+    payloads = Joined([request.payloads for request in requests])
+    return PushRequest(
+        list(chain.from_iterable(request.queues for request in requests)),
+        list(chain.from_iterable(request.partitions for request in requests)),
+        set().union(*(request.targets for request in requests)),
+        payloads if wholes else list(payloads),
+        _column([request.ids for request in requests], sizes),
+        _column([request.traces for request in requests], sizes),
+        _column([request.headers for request in requests], sizes),
+        _column([request.producers for request in requests], sizes),
+        sum(request.byte_count for request in requests),
+        wholes=wholes,
+    )
+
+
+def _wholes(requests: Sequence[PushRequest]) -> Iterator[Whole]:
+    """Large arrays stay as they are; small ones had better share a segment."""
+    for (start, end), request in zip(_spans(requests), requests, strict=True):
+        fits = request.size <= SEGMENT_MESSAGES_MAX and request.byte_count <= SEGMENT_BYTES_MAX
+        if request.array is not None and fits and request.size >= WHOLE_MESSAGES_MIN:
+            [name] = request.targets
+            yield Whole(range(start, end), name, request.array)
+
+
+def _spans(requests: Sequence[PushRequest]) -> Iterable[tuple[int, int]]:
+    """From where to where each request goes when they are put end to end."""
+    return pairwise(accumulate((each.size for each in requests), initial=0))
+
+
+def sizes(requests: Sequence[PushRequest]) -> dict[int, int]:
+    """How many messages each request has, by where it begins when they are put end to end."""
+    return {start: end - start for start, end in _spans(requests)}
+
+
+def _column(columns: Sequence[Column[T]], sizes: Sequence[int]) -> Column[T]:
+    """Columns end to end; where some are missing, there is nothing for so many messages."""
+    if columns.count(None) == len(columns):
+        return None
+    return list(
+        chain.from_iterable(
+            repeat(None, size) if column is None else column for column, size in zip(columns, sizes, strict=True)
+        )
+    )
+
+
+def _checked_size(lengths: list[int], headers: Sequence[Raw | None] | None) -> int:
+    """The bytes of a request; refuses more than one call can carry."""
+    size = sum(lengths)
+    if headers is not None:
+        size += sum(map(len, filter(None, headers)))
+    _check_request_size(size)
+    return size
+
+
+def _check_request_size(size: int) -> None:
+    if size > REQUEST_BYTES_MAX:
+        raise PayloadTooLarge(f"the messages have {size} bytes together; {REQUEST_BYTES_MAX} is the most")
+
+
+def _check_lengths(lengths: list[int], bytes_max: int) -> None:
+    if max(lengths) > bytes_max:
+        place = next(place for place, length in enumerate(lengths) if length > bytes_max)
+        raise PayloadTooLarge(f"message {place} has {lengths[place]} bytes; {bytes_max} is the most")
+
+
+def _checked_array(payloads: list[bytes], lengths: list[int], bytes_max: int) -> bytes:
+    """The payloads as an array, known to be JSON; refuses the first that is not."""
+    _check_lengths(lengths, bytes_max)
+    joined = json_array(payloads)
+    try:
+        if not joined.isascii():
+            joined.decode()
+        if _same(cut(joined), payloads, lengths):
+            return joined
+    except NOT_JSON:
+        pass
+    for place, payload in enumerate(payloads):
+        check_json(payload, place)
+    raise InvalidPayload("the payloads are not JSON")
+
+
+def _same(pieces: Sequence[Raw], payloads: Sequence[bytes], lengths: list[int]) -> bool:
+    """Whether the commas that were found are those between the payloads, not some inside them."""
+    found = list(map(len, pieces))
+    return found == lengths or found == [len(payload.strip(b" \t\n\r")) for payload in payloads]
+
+
+def _check_producer(producer: str) -> None:
+    try:
+        producer.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("the producer cannot be written in UTF-8") from None
+    if len(producer) > PRODUCER_CHARACTERS_MAX or "\x00" in producer:
+        raise InvalidArgument(f"a producer has at most {PRODUCER_CHARACTERS_MAX} characters, none of them U+0000")
+
+
+def _check_ids(ids: Sequence[str]) -> None:
+    joined = "".join(ids)
+    if not all(ids) or max(map(len, ids)) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in joined:
+        raise InvalidArgument(
+            f"a transaction id has 1 to {TRANSACTION_ID_CHARACTERS_MAX} characters, none of them U+0000"
+        )
+    try:
+        joined.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgument("a transaction id cannot be written in UTF-8") from None
+
+
+def given_any(values: Sequence[T | None]) -> Sequence[T | None] | None:
+    """The values, or None when there is nothing in it."""
+    return None if values.count(None) == len(values) else values
+
+
+def given(ids: Sequence[str | None]) -> Sequence[str]:
+    """The ids without the gaps."""
+    return list(filter(None, ids)) if None in ids else ids  # type: ignore[return-value]
