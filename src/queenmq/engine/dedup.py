@@ -98,6 +98,11 @@ class RecentIds:
         self._packed: deque[Run] = deque()  # each sorted
         self._unsorted: deque[Run] = deque()  # later ones
 
+    @property
+    def key_count(self) -> int:
+        """How many keys there are."""
+        return sum(map(len, self._fresh_keys)) + sum(len(run) for _, run in (*self._packed, *self._unsorted))
+
     def keys(self) -> Keys:
         """Those of all ids."""
         return np.concatenate([NO_KEYS, *self._fresh_keys, *(run for _, run in (*self._packed, *self._unsorted))])
@@ -251,9 +256,11 @@ class DedupWindow:
         if not len(keys):
             return
         if len(keys) > self._filter.room:
-            known = [*(entry.keys() for entry in self._partitions.values()), *self._on_their_way.values()]
-            self._filter = Filter(sum(map(len, known)) + len(keys))
-            for each in known:
+            entries, under_way = self._partitions.values(), self._on_their_way.values()
+            known = sum(entry.key_count for entry in entries) + sum(map(len, under_way))
+            self._filter = Filter(0)  # no room for two at a time, nor for a copy of all keys
+            self._filter = Filter(known + len(keys))
+            for each in chain((entry.keys() for entry in entries), under_way):
                 self._filter.add(each)
         self._filter.add(keys)
 
