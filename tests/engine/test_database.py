@@ -1,6 +1,7 @@
 """The way to PostgreSQL: time limits, conflicts, isolation, and what is said when nobody answers."""
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit, urlunsplit
 
@@ -181,3 +182,14 @@ async def test_more_calls_than_connections_are_all_served(open_engine):
     engine = await open_engine(pool_size_max=4, upkeep=False)
     calls = (engine.database.value("select $1::int", number) for number in range(50))
     assert await asyncio.gather(*calls) == list(range(50))
+
+
+async def test_a_call_of_many_bytes_leaves_at_once(engine):
+    """Else PostgreSQL would wait for the rest until the event loop has time to send it."""
+    async with engine.database._pool.acquire() as connection:
+        way = connection._transport.get_extra_info("socket")
+        if way.family != socket.AF_UNIX:
+            pytest.skip("TCP finds the size of its buffers by itself")
+        with socket.socket(way.family) as plain:
+            usual = plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        assert way.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > usual

@@ -5,6 +5,7 @@ import json
 import random
 import sys
 from itertools import count
+from uuid import UUID
 
 import pytest
 
@@ -281,3 +282,28 @@ async def test_whatever_is_pushed_is_popped_with_its_own_headers(engine, open_en
     assert not all(stored.values())
     assert await pop_all(engine, dice, "of who pushed") == stored
     assert await pop_all(await open_engine(), dice, "of somebody else") == stored
+
+
+async def test_what_messages_of_many_partitions_bring_along_stays_with_each(open_engine):
+    """Ids, traces and headers of all segments travel together; some have none."""
+    engine = await open_engine(segment_cache_bytes_max=0)
+    brought = [
+        ("a", {"id": 'line\nbreak"\\', "trace": UUID(int=7)}),
+        ("b", {}),
+        ("c", {"id": "null", "headers": {"of": "two\nlines"}}),
+        ("a", {"headers": {"null": "null"}}),
+        ("d", {"trace": UUID(int=8)}),
+    ]
+    await engine.push(
+        [
+            Outgoing("orders", b"1", name, given.get("id"), given.get("trace"), headers=given.get("headers"))
+            for name, given in brought
+        ]
+    )
+    popped = await pop(engine, "orders", batch=9, max_partitions=9)
+    for name in "abcd":
+        found = [each for each in popped.messages if each.lease.partition == name]
+        expected = [given for partition, given in brought if partition == name]
+        assert [each.given_transaction_id for each in found] == [given.get("id") for given in expected]
+        assert [each.trace_id for each in found] == [given.get("trace") for given in expected]
+        assert [each.headers for each in found] == [given.get("headers", {}) for given in expected]

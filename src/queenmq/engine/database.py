@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import socket
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ CONNECT_SECONDS_MAX = 10.0
 GRACE_SECONDS = 5.0  # beyond the statement timeout: then it is not PostgreSQL that is slow, but the way to it
 CLOSE_SECONDS_MAX = 10.0
 AT_HAND_MAX = 4  # connections that are kept between calls, beside the pool
+SEND_BYTES = 1 << 20  # of a call that the system takes at once, so that PostgreSQL need not wait for our event loop
 
 END_BACKEND = """
 select pg_terminate_backend(pid) from pg_stat_activity
@@ -91,6 +93,7 @@ class Database:
                 max_size=self._settings.pool_size_max - self._apart,
                 max_inactive_connection_lifetime=300,
                 timeout=CONNECT_SECONDS_MAX,
+                init=_widen,
                 reset=_keep_session,
                 server_settings=session_settings(self._settings),
             )
@@ -271,6 +274,16 @@ def session_settings(settings: Settings) -> dict[str, str]:
         "search_path": "pg_catalog",
         "timezone": "UTC",
     }
+
+
+async def _widen(connection: Connection) -> None:
+    """Let a whole call leave at once: the rest of it would go when whatever is made ready meanwhile is ready.
+
+    Over TCP the system sees to that itself, unless it is told a size.
+    """
+    way = connection._transport.get_extra_info("socket")  # noqa: SLF001 (asyncpg has no other way to it)
+    if way.family == getattr(socket, "AF_UNIX", None):  # not everywhere
+        way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
 
 async def _keep_session(_connection: Connection) -> None:

@@ -9,9 +9,8 @@ Most ids are new, and one look at a filter of all partitions says so, for a whol
 flushes that are on their way, too. What it suspects is looked for in these, and in the partition's own ids.
 """
 
-from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, chain, compress
 from operator import attrgetter
@@ -48,7 +47,7 @@ class WrittenIds(Struct, gc=False):
     partition: PartitionInfo
     first_offset: int
     count: int
-    ids: Sequence[str | None] | None
+    ids: Sequence[str | None]  # nothing where no message has one
     created_at: datetime
     keys: Keys = NO_KEYS  # of the ids
 
@@ -81,8 +80,8 @@ class RecentIds:
     """The ids of one partition inside the dedup window, complete below `known`."""
 
     __slots__ = (
-        "_fresh", "_fresh_keys", "_islands", "_packed", "_segments", "_unsorted", "bytes", "known", "packings",
-        "partition_id", "written",
+        "_fresh", "_fresh_count", "_islands", "_packed", "_unsorted", "bytes", "known", "packings", "partition_id",
+        "written",
     )  # fmt: skip
 
     def __init__(self, partition_id: int, known: int) -> None:
@@ -92,31 +91,32 @@ class RecentIds:
         self.written = 0  # when, as the window counts
         self.bytes = PARTITION_BYTES  # about how much memory this takes
         self._islands: dict[int, int] = {}  # our own segments above `known`: first offset -> end
-        self._fresh: list[str | None] = []
-        self._fresh_keys: list[Keys] = []
-        self._segments: list[tuple[int, int, datetime]] = []  # place among the fresh, first offset, time
+        self._fresh: list[WrittenIds] = []
+        self._fresh_count = 0  # of ids
         self._packed: deque[Run] = deque()  # each sorted
         self._unsorted: deque[Run] = deque()  # later ones
 
     @property
     def key_count(self) -> int:
         """How many keys there are."""
-        return sum(map(len, self._fresh_keys)) + sum(len(run) for _, run in (*self._packed, *self._unsorted))
+        return sum(len(each.keys) for each in self._fresh) + sum(len(run) for _, run in self._runs())
 
     def keys(self) -> Keys:
         """Those of all ids."""
-        return np.concatenate([NO_KEYS, *self._fresh_keys, *(run for _, run in (*self._packed, *self._unsorted))])
+        return np.concatenate([NO_KEYS, *(each.keys for each in self._fresh), *(run for _, run in self._runs())])
+
+    def _runs(self) -> Iterable[Run]:
+        return chain(self._packed, self._unsorted)
 
     def originals(self, ids: Sequence[str]) -> dict[str, Original]:
         """The messages with these ids that are among the newest."""
-        if len(ids) <= SEARCHED_MAX and not any(id in self._fresh for id in ids):
+        if len(ids) <= SEARCHED_MAX and not any(id in each.ids for each in self._fresh for id in ids):
             return {}
-        places = dict(zip(self._fresh, range(len(self._fresh)), strict=True))
-        return {id: self._original(places[id]) for id in ids if id in places}
-
-    def _original(self, place: int) -> Original:
-        start, first_offset, created_at = self._segments[bisect_right(self._segments, place, key=lambda s: s[0]) - 1]
-        return Original(first_offset + place - start, created_at)
+        places = {
+            id: (each, offset) for each in self._fresh for offset, id in enumerate(each.ids, each.first_offset) if id
+        }
+        found = ((id, places[id]) for id in ids if id in places)
+        return {id: Original(offset, each.created_at) for id, (each, offset) in found}
 
     def suspects(self, ids: Sequence[str], window: timedelta) -> list[str]:
         """Those ids whose hash is among the packed ones: most likely duplicates."""
@@ -129,23 +129,22 @@ class RecentIds:
 
     def add(self, written: WrittenIds) -> None:
         """A segment that was written: by us, or missed and told by a push."""
-        first_offset, count, window = written.first_offset, written.count, written.partition.queue.dedup_window
+        first_offset, count = written.first_offset, written.count
         if first_offset == self.known and not self._islands:
             self.known += count
         elif first_offset >= self.known:
             self._islands[first_offset] = first_offset + count
             while (end := self._islands.pop(self.known, None)) is not None:
                 self.known = end
-        if written.ids is None:
+        if not written.ids:
             return
-        self._segments.append((len(self._fresh), first_offset, written.created_at))
-        self._fresh += written.ids
-        self._fresh_keys.append(written.keys)
-        self.bytes += FRESH_ID_BYTES * len(written.ids) + SEGMENT_BYTES
-        if len(self._fresh) > FRESH_IDS_MAX:
+        self._fresh.append(written)
+        self._fresh_count += count
+        self.bytes += FRESH_ID_BYTES * count + SEGMENT_BYTES
+        if self._fresh_count > FRESH_IDS_MAX:
             self.pack()
         if self._packed or self._unsorted:
-            self._forget(written.created_at - window)
+            self._forget(written.created_at - written.partition.queue.dedup_window)
 
     def catch_up(self, known: int) -> None:
         """Everything below this offset has been told."""
@@ -159,16 +158,13 @@ class RecentIds:
         """Fresh ids become a run of hashes."""
         if not self._fresh:
             return
-        newest = max(created_at for _, _, created_at in self._segments)
-        run = np.concatenate(self._fresh_keys)
+        newest = max(each.created_at for each in self._fresh)
+        run = np.concatenate([each.keys for each in self._fresh])
         self.packings += 1
-        self.bytes += (
-            PACKED_ID_BYTES * len(run) - FRESH_ID_BYTES * len(self._fresh) - SEGMENT_BYTES * len(self._segments)
-        )
+        self.bytes += PACKED_ID_BYTES * len(run) - FRESH_ID_BYTES * self._fresh_count - SEGMENT_BYTES * len(self._fresh)
         self._unsorted.append((newest, run))
         self._fresh = []
-        self._fresh_keys = []
-        self._segments = []
+        self._fresh_count = 0
 
     def _sort(self, window: timedelta) -> None:
         """Runs are sorted; one no larger and not much older is merged into the next.
@@ -197,13 +193,10 @@ class DedupWindow:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._partitions: dict[int, RecentIds] = {}
+        self.get = self._partitions.get  # what is known of a partition, by its id; None when nothing is
         self._additions = 0
         self._filter = Filter(0)
         self._on_their_way: dict[UUID, Keys] = {}
-
-    def get(self, partition_id: int) -> RecentIds | None:
-        """What is known of a partition; None when nothing is."""
-        return self._partitions.get(partition_id)
 
     def seen(self, keys: Keys) -> NDArray[np.bool_]:
         """Which of these are perhaps known."""

@@ -13,7 +13,6 @@ from operator import attrgetter, itemgetter
 from typing import TypeVar
 from uuid import UUID
 
-import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 from numpy.typing import NDArray
@@ -212,8 +211,3 @@ def _draft(request: PushRequest, partition: PartitionInfo, places: Places) -> Dr
         headers and given_any(pick(headers)),
         producers[places[0]] if producers is not None else None,
     )
-
-
-def texts(values: Iterable[object] | None) -> str | None:
-    """A JSON array, or nothing where there is nothing to say."""
-    return None if values is None else msgspec.json.encode(values).decode()

@@ -11,16 +11,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-import msgspec
 import numpy as np
 
 from queenmq.config import Settings
 from queenmq.engine import drafts
+from queenmq.engine.arrays import lines, numbers, parameters
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.dedup import DedupWindow, WrittenIds, among, give_keys
-from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original, texts
+from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original
 from queenmq.engine.originals import Originals, PartitionIds, told_ids
 from queenmq.engine.partitions import Partitions
 from queenmq.engine.requests import PushRequest, check, end_to_end, given, sizes
@@ -34,12 +34,7 @@ ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FURTHER_MESSAGES = 1_000  # that wait, before a further call goes out beside the one in flight
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
-# Numbers travel as text, here and wherever else `arguments` go: asyncpg looks at each element of an array to see
-# whether it is an array too, which takes longer than all the rest.
-PUSH = """
-select * from queen.push_segments($1::text::bigint[], $2::text::int[], $3, $4, $5, $6, $7, $8::text::bigint[], $9,
-                                  $10, $11)
-"""
+PUSH = f"select * from queen.push_segments({parameters(1)})"  # noqa: S608 (ours)
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
 EXISTING = "select count(*) from queen.partition_lookup where partition_id = any ($1)"
 NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_times", "missed_ids"))
@@ -121,8 +116,8 @@ class Pusher:
         for partition, _ in ids:
             entry = self._window.get(partition.id)
             if entry is not None:
-                flush.expected[partition.id] = entry.known
                 flush.entries[partition.id] = entry
+                flush.expected[partition.id] = entry.known
         self._begin(flush)
         try:
             if await self._originals_exist(flush):
@@ -192,7 +187,7 @@ class Pusher:
     # -- the call
 
     def arguments(self, flush: Flush) -> list[Any]:
-        """The arguments of queen.push_segments."""
+        """The arguments of queen.push_segments, for `parameters`."""
         written, request = flush.drafts, flush.request
         encrypted = [draft.partition.queue.encrypted for draft in written]
         seals = any(encrypted)
@@ -200,14 +195,14 @@ class Pusher:
             numbers([draft.partition.id for draft in written]),
             numbers([len(draft.places) for draft in written]),
             [self._sealed(draft) if seals else draft.array for draft in written],
-            [texts(draft.ids) for draft in written] if request.ids is not None else None,
-            [texts(draft.traces) for draft in written] if request.traces is not None else None,
+            lines([draft.ids for draft in written]) if request.ids is not None else None,
+            lines([draft.traces for draft in written]) if request.traces is not None else None,
             [draft.producer for draft in written] if request.producers is not None else None,
             encrypted if seals else None,
             numbers([flush.expected.get(draft.partition.id) for draft in written]) if request.ids is not None else None,
             flush.id,
             list(flush.beside) if request.ids is not None else None,
-            [texts(draft.headers) for draft in written] if request.headers is not None else None,
+            lines([draft.headers for draft in written]) if request.headers is not None else None,
         ]
 
     def _sealed(self, draft: Draft) -> bytes:
@@ -230,10 +225,11 @@ class Pusher:
         Unless we were told of others' ids since, with which ours were not compared.
         """
         if flush.lessons == self._window.lessons:
-            for partition_id in flush.expected:
-                entry = self._window.get(partition_id)
-                if entry is not None and entry is flush.entries[partition_id]:
-                    flush.expected[partition_id] = entry.known
+            get, entries = self._window.get, flush.entries
+            flush.expected = {
+                id: entry.known if (entry := get(id)) is not None and entry is entries[id] else known
+                for id, known in flush.expected.items()
+            }
 
     async def write(self, flush: Flush, call: Callable[[], Awaitable[Any]]) -> Any:
         """Make the call that writes a flush; when its answer is lost, find out what it did."""
@@ -292,7 +288,7 @@ class Pusher:
         ]
         self._window.learn(missed)
         for each in missed:
-            for offset, id in enumerate(each.ids or (), each.first_offset):
+            for offset, id in enumerate(each.ids, each.first_offset):
                 if id is not None and id in ours[each.partition.id]:
                     originals[each.partition.id, id] = Original(offset, each.created_at)
         return originals
@@ -342,17 +338,20 @@ class Pusher:
         """Keep the ids that were written, and those that we were told of, for those who push them again."""
         self.learn(flush, row)
         written: list[WrittenIds] = []
+        get, entries, expected = self._window.get, flush.entries, flush.expected
         for draft, first_offset, created_at in _written(flush, row):
             partition, count = draft.partition, len(draft.places)
             partition.seen_offset = max(partition.seen_offset, first_offset + count)
-            entry = self._window.get(partition.id)
-            if entry is not None and draft.ids is not None and partition.id not in flush.entries:
+            entry = get(partition.id)
+            if entry is None:
+                continue
+            if draft.ids is not None and partition.id not in entries:
                 self._window.drop(partition.id)  # nobody asked for these ids to be new: they are not among our keys
-            elif entry is not None:
-                # The call has looked at, and told, all below our segment; but not to one who began to listen later.
-                if flush.entries.get(partition.id) is entry and partition.id in flush.expected:
-                    entry.catch_up(first_offset)
-                written.append(WrittenIds(partition, first_offset, count, draft.ids, created_at, draft.keys))
+                continue
+            # The call has looked at, and told, all below our segment; but not to one who began to listen later.
+            if entry.known < first_offset and entries.get(partition.id) is entry and partition.id in expected:
+                entry.catch_up(first_offset)
+            written.append(WrittenIds(partition, first_offset, count, draft.ids or (), created_at, draft.keys))
         self._window.add(written)
 
     def _keep(self, flush: Flush, row: Any) -> None:
@@ -377,8 +376,3 @@ def _written(flush: Flush, row: Any) -> Iterable[tuple[Draft, int, datetime]]:
     """The segments of a flush, where they begin and when that was, which mostly is the same for all."""
     times = row["created_ats"]
     return zip(flush.drafts, row["first_offsets"], times * (len(flush.drafts) // len(times)), strict=True)
-
-
-def numbers(values: Sequence[int | None]) -> str:
-    """An array of numbers, as text."""
-    return f"{{{msgspec.json.encode(values)[1:-1].decode()}}}"

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from queenmq.engine.arrays import parameters
 from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, IdKey, Original
 from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, Pusher
@@ -17,10 +18,7 @@ from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import FlushMark, Outgoing
 
-PUSH = """
-select * from queen.push_spooled($1, $2, $3, $4::text::bigint[], $5::text::int[], $6, $7, $8, $9, $10,
-                                 $11::text::bigint[], $12, $13, $14)
-"""
+PUSH = f"select * from queen.push_spooled($1, $2, $3, {parameters(4)})"  # noqa: S608 (ours)
 POSITIONS = "select segment_id, position from queen.spool_positions where segment_id = any ($1)"
 FORGET = "delete from queen.spool_positions where segment_id = $1"
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine import ack
+from queenmq.engine.arrays import parameters
 from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, IdKey, Original
 from queenmq.engine.push import ATTEMPTS_MAX, Pusher
@@ -15,10 +16,9 @@ from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import Ack, Outgoing, Pushed
 
-TRANSACT = """
-select * from queen.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::bigint[], $13::text::int[],
-                             $14, $15, $16, $17, $18, $19::text::bigint[], $20, $21, $22)
-"""
+TRANSACT = f"""
+select * from queen.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, {parameters(12)})
+"""  # noqa: S608 (ours)
 QUEUES = """
 select distinct q.name from queen.partitions p join queen.queues q on q.id = p.queue_id where p.id = any ($1)
 """

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.drafts import texts
 from queenmq.engine.partitions import check_name
 from queenmq.engine.requests import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX
 from queenmq.errors import InvalidArgument, InvalidPayload, InvalidTraceId, PayloadTooLarge
@@ -133,7 +132,7 @@ class Stage:
         """The transaction ids of each segment: those given, or the place of each row in what its task writes."""
         if ids is not None:
             given = ids.take(pa.array(order)).to_pylist()
-            return [texts(given[start:end]) for start, end in pairwise(cuts.tolist())]
+            return [_text(given[start:end]) for start, end in pairwise(cuts.tolist())]
         opened = msgspec.json.encode(f"{self._id_prefix}:")[:-1]
         rows = pa.array(order + self._row).cast(pa.string()).cast(pa.binary())
         quoted = pc.binary_join_element_wise(_bytes(opened), rows, _bytes(b'"'), _bytes(b""))
@@ -217,4 +216,9 @@ def _traces(traces: pa.Array | None, order: Numbers, cuts: Numbers) -> list[str 
     except msgspec.ValidationError as error:
         raise InvalidTraceId(f"a trace id is not a UUID: {error}") from None
     own = (given[start:end] for start, end in pairwise(cuts.tolist()))
-    return [texts(each) if any(trace is not None for trace in each) else None for each in own]
+    return [_text(each) if any(trace is not None for trace in each) else None for each in own]
+
+
+def _text(values: Sequence[object]) -> str:
+    """A JSON array."""
+    return msgspec.json.encode(values).decode()
