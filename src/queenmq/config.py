@@ -190,7 +190,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 67_108_864
     dedup_bytes_max: Annotated[
         int, Meta(ge=0, description="memory for recent transaction ids, to recognise duplicates without asking")
-    ] = 100_663_296
+    ] = 67_108_864
 
     # -- encryption
     encryption_keys: Annotated[
