@@ -191,7 +191,8 @@ def _catch_up(bench: Bench, spark: SparkSession, dsn: str, messages: int) -> Non
             sink = live.writeStream.format("noop").option("checkpointLocation", checkpoint)
             sink.trigger(availableNow=True).start().awaitTermination()
 
-    share = timed(lambda: noop(queue(spark, dsn))) / timed(stream)
+    shares = [timed(lambda: noop(queue(spark, dsn))) / timed(stream) for _ in range(1 if bench.quick else 4)]
+    share = median(shares[1:] or shares)  # the JVM is slow at first
     bench.report(
         Line(f"Spark: catch-up of {messages:,} by stream, against batch", "70 %", f"{share:.0%}", share >= 0.7)
     )
