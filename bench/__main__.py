@@ -42,6 +42,8 @@ def main() -> int:
     if not arguments.cases and not arguments.quick:
         PAGE.write_text(page(where, bench), encoding="utf-8")
         print(f"written: {PAGE.name}")
+    else:
+        print(*bench.notes, sep="\n\n")
     return 0 if all(line.good is not False for line in bench.lines) else 1
 
 

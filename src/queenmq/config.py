@@ -189,8 +189,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=0, description="memory for segments that were pushed or read recently")
     ] = 67_108_864
     dedup_bytes_max: Annotated[
-        int, Meta(ge=0, description="memory for recent transaction ids, to recognise duplicates without asking")
-    ] = 67_108_864
+        int,
+        Meta(ge=0, description="memory to recognise duplicates without asking: 16 bytes for an id of the last hour"),
+    ] = 100_663_296
 
     # -- encryption
     encryption_keys: Annotated[

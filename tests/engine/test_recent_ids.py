@@ -91,3 +91,24 @@ def test_memory_has_an_end_and_the_partition_written_last_stays():
     assert 0 < len(known) < 20
     assert known[-1] == 99
     assert sum(window.get(number).bytes for number in known) <= 20_000
+
+
+def test_ids_that_are_forgotten_while_they_are_needed_are_warned_of(caplog):
+    window = DedupWindow(20_000)
+
+    def push(number):
+        if window.get(number) is None:
+            window.start(number, 0)
+        window.learn([WrittenIds(partition(number), 0, 3, ["a", "b", "c"], NOON)])
+
+    for number in range(dedup.LATELY + 5):  # idle ones are not missed
+        push(0)
+        window.get(0).written -= dedup.LATELY
+        push(number)
+        window.get(number).written -= dedup.LATELY
+    assert not caplog.records
+    for number in range(100):
+        push(number)
+    [warning] = caplog.records
+    assert warning.message == dedup.DO_NOT_FIT
+    assert warning.bytes_max == 20_000

@@ -9,11 +9,13 @@ Most ids are new, and one look at a filter of all partitions says so, for a whol
 flushes that are on their way, too. What it suspects is looked for in these, and in the partition's own ids.
 """
 
+import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate, chain, compress
 from operator import attrgetter
+from time import monotonic
 from uuid import UUID
 
 import numpy as np
@@ -24,17 +26,26 @@ from queenmq.engine.drafts import NO_KEYS, Draft, Keys, Original
 from queenmq.engine.partitions import PartitionInfo
 from queenmq.engine.requests import given
 
+log = logging.getLogger(__name__)
+
 Run = tuple[datetime, Keys]  # newest moment in it
 
 FRESH_IDS_MAX = 4_096  # per partition, before they are packed into hashes; earlier when memory is short
 FRESH_ID_BYTES = 120  # of an id that is kept as it is, roughly
 SEGMENT_BYTES = 200  # of what is kept of a segment beside them
-PACKED_ID_BYTES = 24  # of its hash, and of its part of the filter
+PACKED_ID_BYTES = 16  # of its hash, and of its part of the filter
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly
 SEARCHED_MAX = 8  # ids that are looked for before an index is made of all
 
+LATELY = 100  # flushes ago: what is forgotten so soon is mostly needed again
+WARNING_SECONDS = 60.0  # between two of them
+DO_NOT_FIT = (
+    "the transaction ids of the dedup window do not fit into memory and are read again and again, which is slow: "
+    "raise QUEEN_DEDUP_BYTES_MAX, or shorten dedup_window_seconds of busy queues"
+)
+
 FILTER_WORDS_MIN = 1_024
-FILTER_WORD_KEYS_MAX = 1  # on average: then about one new id in ten thousand is suspected
+FILTER_WORD_KEYS_MAX = 2  # on average: then about one new id in two thousand is suspected
 FILTER_SHIFTS = np.arange(0, 24, 6, dtype=np.uint64)  # where a key has the places of its bits
 
 _ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
@@ -59,7 +70,7 @@ class Filter:
     """
 
     def __init__(self, keys: int) -> None:
-        bits = max(FILTER_WORDS_MIN, keys).bit_length()
+        bits = max(FILTER_WORDS_MIN, keys // FILTER_WORD_KEYS_MAX).bit_length()
         self.room = FILTER_WORD_KEYS_MAX << bits
         self._shift = np.uint64(64 - bits)
         self._words = np.zeros(1 << bits, dtype=np.uint64)
@@ -195,6 +206,7 @@ class DedupWindow:
         self._partitions: dict[int, RecentIds] = {}
         self.get = self._partitions.get  # what is known of a partition, by its id; None when nothing is
         self._additions = 0
+        self._warned_at = -WARNING_SECONDS
         self._filter = Filter(0)
         self._on_their_way: dict[UUID, Keys] = {}
 
@@ -267,6 +279,9 @@ class DedupWindow:
             if self._bytes <= self._bytes_max * 3 // 4:
                 break
             self.drop(entry.partition_id)
+            if entry.written > self._additions - LATELY and monotonic() > self._warned_at + WARNING_SECONDS:
+                self._warned_at = monotonic()
+                log.warning(DO_NOT_FIT, extra={"bytes_max": self._bytes_max, "partitions": len(self._partitions)})
 
 
 def keys_of(ids: Sequence[tuple[int, Sequence[str]]]) -> Keys:
