@@ -191,7 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dedup_bytes_max: Annotated[
         int,
         Meta(ge=0, description="memory to recognise duplicates without asking: 16 bytes for an id of the last hour"),
-    ] = 100_663_296
+    ] = 67_108_864
 
     # -- encryption
     encryption_keys: Annotated[
