@@ -45,7 +45,7 @@ DO_NOT_FIT = (
 )
 
 FILTER_WORDS_MIN = 1_024
-FILTER_WORD_KEYS_MAX = 2  # on average: then about one new id in two thousand is suspected
+FILTER_WORD_KEYS_MAX = 2  # on average: then about one new id in 1,200 is suspected
 FILTER_SHIFTS = np.arange(0, 24, 6, dtype=np.uint64)  # where a key has the places of its bits
 
 _ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
