@@ -190,7 +190,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 67_108_864
     dedup_bytes_max: Annotated[
         int,
-        Meta(ge=0, description="memory to recognise duplicates without asking: 16 bytes for an id of the last hour"),
+        Meta(ge=0, description="memory to recognise duplicates without asking: 16 bytes for an id of the dedup window"),
     ] = 67_108_864
 
     # -- encryption

@@ -38,12 +38,16 @@ async def test_arrays_of_several_callers_and_messages_among_them_keep_their_orde
         array("bills", [f"f{n}" for n in range(1_001)]),
         messages("orders", "g0", partition="bob", ids=["g"]),
     ]
+    given.insert(0, messages("orders", "before", partition="bob"))
     answers = await push_together(engine, connection, *given)
-    assert [len(each) for each in answers] == [600, 2, requests.WHOLE_MESSAGES_MIN, 3, 999, 1_001, 1]
+    assert [len(each) for each in answers] == [1, 600, 2, requests.WHOLE_MESSAGES_MIN, 3, 999, 1_001, 1]
     stored = {row["id"]: row for row in await connection.fetch("select * from queen.messages")}
     assert len(stored) == sum(map(len, given)) + engine._settings.push_calls_max  # that held them up
+    last: dict[int, int] = {}  # by partition
     for request, told in zip(given, answers, strict=True):
         assert [each.offset for each in told] == sorted(each.offset for each in told)
+        assert told[0].offset > last.get(told[0].partition_id, -1)  # who came first is first
+        last[told[0].partition_id] = told[-1].offset
         for message, each in zip(request, told, strict=True):
             row = stored[each.id]
             assert (row["queue"], row["partition"]) == (message.queue, message.partition)

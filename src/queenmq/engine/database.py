@@ -283,7 +283,8 @@ async def _widen(connection: Connection) -> None:
     """
     way = connection._transport.get_extra_info("socket")  # noqa: SLF001 (asyncpg has no other way to it)
     if way.family == getattr(socket, "AF_UNIX", None):  # not everywhere
-        way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        with contextlib.suppress(OSError):  # some systems refuse what is more than they give
+            way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
 
 async def _keep_session(_connection: Connection) -> None:

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import accumulate, chain, compress
+from itertools import accumulate, chain, compress, pairwise
 from operator import attrgetter
 from time import monotonic
 from uuid import UUID
@@ -300,8 +300,8 @@ def give_keys(segments: Sequence[WrittenIds | Draft]) -> Keys:
     """Each segment gets the keys of its ids; answers all of them, in order."""
     ids = [(each.partition.id, given(each.ids or ())) for each in segments]
     keys = keys_of(ids)
-    ends = list(accumulate((len(own) for _, own in ids), initial=0))
-    for each, start, end in zip(segments, ends, ends[1:], strict=False):
+    spans = pairwise(accumulate((len(own) for _, own in ids), initial=0))
+    for each, (start, end) in zip(segments, spans, strict=True):
         each.keys = keys[start:end]
     return keys
 

@@ -5,10 +5,12 @@ one by one.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from functools import partial
+from itertools import chain, groupby
 from operator import attrgetter, itemgetter
 from typing import TypeVar
 from uuid import UUID
@@ -103,7 +105,9 @@ def segmented(
     if wholes:
         left_out = set(chain.from_iterable(whole.places for whole in wholes))
     if len(left_out) < request.size:
-        found += _gathered(request, partitions, left_out)
+        found += _gathered(request, partitions, left_out, wholes)
+    if wholes:
+        found.sort(key=lambda draft: draft.places[0])  # as they came, also among those of one partition
     found.sort(key=attrgetter("partition.id"))
     return found
 
@@ -123,15 +127,24 @@ def _whole_draft(request: PushRequest, partition: PartitionInfo, whole: Whole) -
 
 
 def _gathered(
-    request: PushRequest, partitions: Mapping[Name, PartitionInfo], left_out: Collection[int]
+    request: PushRequest, partitions: Mapping[Name, PartitionInfo], left_out: Collection[int], wholes: Sequence[Whole]
 ) -> Iterator[Draft]:
     cut = request.size > SEGMENT_MESSAGES_MAX or request.byte_count > SEGMENT_BYTES_MAX
+    starts: dict[Name, list[int]] = defaultdict(list)  # of whole arrays, by partition
+    for whole in wholes:
+        starts[whole.name].append(whole.places.start)
     for name, places in _by_partition(request):
         own = [place for place in places if place not in left_out] if left_out else places
-        if cut:
-            yield from (_draft(request, partitions[name], piece) for piece in _pieces(request, own))
-        elif own:
-            yield _draft(request, partitions[name], own)
+        for stretch in _between(own, starts[name]) if name in starts else (own,):
+            if cut:
+                yield from (_draft(request, partitions[name], piece) for piece in _pieces(request, stretch))
+            elif stretch:
+                yield _draft(request, partitions[name], stretch)
+
+
+def _between(places: Places, starts: Sequence[int]) -> Iterator[Places]:
+    """What comes before, between and after others, as far as there is something."""
+    return (list(stretch) for _, stretch in groupby(places, key=partial(bisect_right, starts)))
 
 
 def _by_partition(request: PushRequest) -> Iterable[tuple[Name, Places]]:
