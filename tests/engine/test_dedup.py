@@ -365,3 +365,15 @@ async def test_an_id_stays_taken_when_its_message_was_read(engine):
     await engine.push(given("a"))
     await ack(engine, await pop(engine, "orders"))
     assert (await engine.push(given("a")))[0].duplicate
+
+
+async def test_of_an_id_that_is_stored_twice_the_log_tells_the_first(open_engine):
+    """As it may be where the queue had no window for a while; who remembers nothing asks the log."""
+    engine = await open_engine(dedup_bytes_max=0)
+    await engine.admin.configure_queue("orders", dedup_window_seconds=0)
+    [first] = await engine.push(given("a"))
+    [second] = await engine.push(given("a"))
+    assert (first.offset, second.offset) == (0, 1)
+    await engine.admin.configure_queue("orders", dedup_window_seconds=3600)
+    [duplicate] = await (await open_engine(dedup_bytes_max=0)).push(given("a"))
+    assert_same(duplicate, first)

@@ -1,6 +1,7 @@
 -- queen.find_ids: which of these transaction ids a partition holds inside its dedup window, exactly.
 --
--- Reads the whole window once, however many ids are asked for.
+-- Reads the whole window once, however many ids are asked for. Answers the first message of an id:
+-- there are several where the queue had no window for a while.
 create function queen.find_ids(
     p_partition_ids    bigint[],    -- one per id
     p_transaction_ids  text[],
@@ -13,8 +14,9 @@ language sql stable as $$
          cross join lateral json_array_elements_text(r.transaction_ids::json) with ordinality as k (id, n)
          where k.id = any (p_transaction_ids)
     )
-    select i.n::int, r."offset", r.created_at
+    select distinct on (i.n) i.n::int, r."offset", r.created_at
       from unnest(p_partition_ids, p_transaction_ids) with ordinality as i (partition_id, id, n)
       join recent r on r.partition_id = i.partition_id and r.id = i.id
+     order by i.n, r."offset"
 $$;
 comment on function queen.find_ids is 'Offsets of transaction ids inside the dedup window.';
