@@ -6,6 +6,7 @@ import pytest
 
 from queenmq.errors import LeaseGone
 
+pytestmark = pytest.mark.usefixtures("crowd")
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 

@@ -7,6 +7,7 @@ import pytest
 from queenmq.errors import LeaseGone
 from tests.queue_in_sql import Delivery
 
+pytestmark = pytest.mark.usefixtures("crowd")
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 

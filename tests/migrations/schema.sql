@@ -104,6 +104,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.fetch_segments(bigint[], bigint[], bigint[], integer)
 
+-- function queen.few_versions(regclass, integer)
+
 -- function queen.find_flush(bigint[], bigint[], uuid)
 
 -- function queen.find_ids(bigint[], text[], timestamp with time zone)
@@ -287,7 +289,7 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 
 -- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
 
--- function queen.wake_groups(bigint[], boolean, timestamp with time zone)
+-- function queen.wake_groups(bigint[], integer[], boolean, timestamp with time zone)
 
 -- function queen.why(text, text, text, integer, timestamp with time zone)
 
@@ -581,18 +583,45 @@ CREATE VIEW queen.messages AS
 COMMENT ON VIEW queen.messages IS 'One row per stored message; insert queue, partition and payload to push.';
 
 CREATE VIEW queen.partition_totals AS
-SELECT
-    NULL::integer AS queue_id,
-    NULL::bigint AS partition_id,
-    NULL::bigint AS pushed,
-    NULL::bigint AS stored,
-    NULL::bigint AS pending,
-    NULL::bigint AS leased,
-    NULL::bigint AS retrying,
-    NULL::bigint AS completed,
-    NULL::bigint AS dead_lettered,
-    NULL::bigint AS expired,
-    NULL::timestamp with time zone AS last_message_at;
+ SELECT queue_id,
+    partition_id,
+    pushed,
+    stored,
+    (undone - LEAST(leased, undone)) AS pending,
+    LEAST(leased, undone) AS leased,
+    retrying,
+    completed,
+    dead_lettered,
+    expired,
+    last_message_at
+   FROM ( SELECT l.queue_id,
+            l.partition_id,
+            l.next_offset AS pushed,
+            (l.next_offset - l.start_offset) AS stored,
+            l.last_message_at,
+            COALESCE(max(((l.next_offset - c.committed) -
+                CASE
+                    WHEN isempty(c.acked) THEN (0)::bigint
+                    ELSE queen.multirange_size(c.acked)
+                END)), (l.next_offset - l.start_offset)) AS undone,
+            COALESCE(max(
+                CASE
+                    WHEN ((c.lease_id IS NULL) OR (c.ready_at <= clock_timestamp())) THEN (0)::bigint
+                    ELSE queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked))
+                END), (0)::bigint) AS leased,
+            COALESCE(max(
+                CASE
+                    WHEN (c.retries IS NULL) THEN (0)::bigint
+                    ELSE ( SELECT count(*) AS count
+                       FROM jsonb_each_text(c.retries) r(key, value)
+                      WHERE (r.value <> '0'::text))
+                END), (0)::bigint) AS retrying,
+            (COALESCE(sum(c.completed), (0)::numeric))::bigint AS completed,
+            (COALESCE(sum(c.dead_lettered), (0)::numeric))::bigint AS dead_lettered,
+            (COALESCE(sum(c.expired), (0)::numeric))::bigint AS expired
+           FROM (queen.partition_lookup l
+             LEFT JOIN queen.partition_consumers c ON ((c.partition_id = l.partition_id)))
+          GROUP BY l.queue_id, l.partition_id, l.next_offset, l.start_offset, l.last_message_at) t;
 
 COMMENT ON VIEW queen.partition_totals IS 'Per partition: messages stored, pending, leased and retrying.';
 
@@ -864,12 +893,6 @@ ALTER TABLE ONLY queen.inbox
 ALTER TABLE ONLY queen.message_traces
     ADD CONSTRAINT message_traces_pkey PRIMARY KEY (trace_id, partition_id, "offset");
 
-ALTER TABLE ONLY queen.partition_consumers
-    ADD CONSTRAINT partition_consumers_pkey PRIMARY KEY (partition_id, group_id);
-
-ALTER TABLE ONLY queen.partition_lookup
-    ADD CONSTRAINT partition_lookup_pkey PRIMARY KEY (partition_id);
-
 ALTER TABLE ONLY queen.partitions
     ADD CONSTRAINT partitions_pkey PRIMARY KEY (id);
 
@@ -942,7 +965,11 @@ CREATE INDEX message_traces_partition ON queen.message_traces USING btree (parti
 
 CREATE INDEX partition_consumers_lease ON queen.partition_consumers USING btree (lease_id) WHERE (lease_id IS NOT NULL);
 
+CREATE INDEX partition_consumers_place ON queen.partition_consumers USING btree (partition_id, group_id) WITH (deduplicate_items=off);
+
 CREATE INDEX partition_consumers_ready ON queen.partition_consumers USING btree (group_id, ready_at) WHERE (ready_at IS NOT NULL);
+
+CREATE INDEX partition_lookup_partition ON queen.partition_lookup USING btree (partition_id) WITH (deduplicate_items=off);
 
 CREATE INDEX partition_lookup_queue ON queen.partition_lookup USING btree (queue_id, partition_id);
 
@@ -971,47 +998,6 @@ CREATE OR REPLACE VIEW queen.lag AS
      JOIN queen.queues q ON ((q.id = g.queue_id)))
      LEFT JOIN queen.lag_by_partition b ON (((b.queue = q.name) AND (b.group_name = g.name))))
   GROUP BY q.name, g.id;
-
-CREATE OR REPLACE VIEW queen.partition_totals AS
- SELECT queue_id,
-    partition_id,
-    pushed,
-    stored,
-    (undone - LEAST(leased, undone)) AS pending,
-    LEAST(leased, undone) AS leased,
-    retrying,
-    completed,
-    dead_lettered,
-    expired,
-    last_message_at
-   FROM ( SELECT l.queue_id,
-            l.partition_id,
-            l.next_offset AS pushed,
-            (l.next_offset - l.start_offset) AS stored,
-            l.last_message_at,
-            COALESCE(max(((l.next_offset - c.committed) -
-                CASE
-                    WHEN isempty(c.acked) THEN (0)::bigint
-                    ELSE queen.multirange_size(c.acked)
-                END)), (l.next_offset - l.start_offset)) AS undone,
-            COALESCE(max(
-                CASE
-                    WHEN ((c.lease_id IS NULL) OR (c.ready_at <= clock_timestamp())) THEN (0)::bigint
-                    ELSE queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked))
-                END), (0)::bigint) AS leased,
-            COALESCE(max(
-                CASE
-                    WHEN (c.retries IS NULL) THEN (0)::bigint
-                    ELSE ( SELECT count(*) AS count
-                       FROM jsonb_each_text(c.retries) r(key, value)
-                      WHERE (r.value <> '0'::text))
-                END), (0)::bigint) AS retrying,
-            (COALESCE(sum(c.completed), (0)::numeric))::bigint AS completed,
-            (COALESCE(sum(c.dead_lettered), (0)::numeric))::bigint AS dead_lettered,
-            (COALESCE(sum(c.expired), (0)::numeric))::bigint AS expired
-           FROM (queen.partition_lookup l
-             LEFT JOIN queen.partition_consumers c ON ((c.partition_id = l.partition_id)))
-          GROUP BY l.queue_id, l.partition_id) t;
 
 CREATE TRIGGER push INSTEAD OF INSERT ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.push_from_view();
 

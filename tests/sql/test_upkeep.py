@@ -43,6 +43,12 @@ async def busy(queue):
         ("update queen.partition_lookup set last_message_at = null", "stale lookup"),
         ("delete from queen.partition_lookup", "partition without lookup"),
         ("update queen.partition_lookup set queue_id = 999", "lookup without partition"),
+        (
+            """insert into queen.partition_lookup (partition_id, queue_id, start_offset, next_offset, last_message_at)
+               select partition_id, queue_id, start_offset, next_offset, last_message_at from queen.partition_lookup""",
+            "lookup twice",
+        ),
+        ("insert into queen.partition_consumers select * from queen.partition_consumers", "place twice"),
         ("delete from queen.segments where first_offset = 2", "hole or overlap"),
         ("update queen.segments set message_count = 3 where first_offset = 0 and message_count = 2", "hole or overlap"),
         (

@@ -7,12 +7,14 @@
 \ir schema/0004_pipelines.sql
 \ir schema/0005_plain_stage.sql
 \ir schema/0006_staged_in_place.sql
+\ir schema/0007_versions.sql
 
 -- Names, ids and offsets.
 \ir functions/check_name.sql
 \ir functions/check_headers.sql
 \ir functions/message_id.sql
 \ir functions/message_position.sql
+\ir functions/few_versions.sql
 \ir functions/multirange_size.sql
 \ir functions/advance.sql
 \ir functions/reach.sql

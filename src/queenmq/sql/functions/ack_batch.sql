@@ -122,11 +122,10 @@ begin
         select a.n::int as n, a.lease_id as asked, c.*,
                coalesce(c.lease_id = a.lease_id and c.ready_at > p_now, false) as held,
                v_done[a.n] as done, coalesce(v_dead[a.n], v_none) as dead, coalesce(v_back[a.n], v_none) as back,
-               v_counts[a.n] as counts, l.next_offset,
+               v_counts[a.n] as counts, v_ends[array_position(v_ids, a.id)] as next_offset,
                int8multirange(int8range(c.lease_from, c.lease_to)) as lease
           from unnest(p_partition_ids, p_group_ids, p_lease_ids) with ordinality as a (id, g, lease_id, n)
           left join queen.partition_consumers c on c.partition_id = a.id and c.group_id = a.g
-          left join queen.partition_lookup l on l.partition_id = a.id
          where a.n <> all (v_plain)
     ), judged as (
         select h.n, h.partition_id, h.group_id, h.lease, h.next_offset, h.expired, h.dead, h.counts,

@@ -67,7 +67,8 @@ begin
       from appended a cross join lateral json_array_elements_text(a.trace_ids::json) with ordinality as t (id, k)
      where a.trace_ids is not null and t.id is not null;
 
-    perform queen.wake_groups(v_ids, v_queue.delayed_processing_seconds > 0 or v_queue.window_buffer_seconds > 0, v_times[1]);
+    perform queen.wake_groups(v_ids, array_fill(v_queue.id, array[cardinality(v_ids)]),
+                              v_queue.delayed_processing_seconds > 0 or v_queue.window_buffer_seconds > 0, v_times[1]);
     return v_messages;
 end $$;
 comment on function queen.append_staged is 'Append staged segments to their partitions; returns their messages.';

@@ -44,6 +44,12 @@ as $$
     select 'lookup without partition', l.queue, l.partition, format('partition %s', l.partition_id)
       from logs l where l.queue is null or l.partition is null
     union all
+    select 'lookup twice', l.queue, l.partition, format('%s rows', count(*)) from logs l group by l.partition_id, l.queue, l.partition
+    having count(*) > 1
+    union all
+    select 'place twice', c.queue, c.partition, format('group %s: %s rows', c.group_name, count(*)) from places c
+     group by c.partition_id, c.group_id, c.queue, c.partition, c.group_name having count(*) > 1
+    union all
     select 'hole or overlap', l.queue, l.partition, format('a segment ends at %s, the next begins at %s', c.previous_ends, c.first_offset)
       from chained c left join logs l on l.partition_id = c.partition_id where c.previous_ends <> c.first_offset
     union all

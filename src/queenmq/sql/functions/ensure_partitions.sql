@@ -72,8 +72,7 @@ begin
           join queen.queue_groups g on g.queue_id = p.queue_id
          where g.queue_wide
             or exists (select from queen.consumer_groups_metadata m join queen.queues q on q.name = m.queue_name
-                        where m.group_name = g.name and q.id = p.queue_id and m.partition_name = p.name)
-        on conflict do nothing;
+                        where m.group_name = g.name and q.id = p.queue_id and m.partition_name = p.name);
     end if;
 
     return query

@@ -55,7 +55,7 @@ begin
      cross join lateral queen.subscription(v_group.name, v_group.queue_id, p.name) as s
      cross join lateral (select case s.mode when 'all' then l.start_offset
                                 else queen.offset_at(c.id, s.since) end as committed) as f
-    on conflict do nothing;
+     where not exists (select from queen.partition_consumers o where o.partition_id = c.id and o.group_id = p_group_id);
 
     if p_partition_id is null then
         update queen.queue_groups

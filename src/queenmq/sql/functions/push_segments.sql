@@ -36,14 +36,17 @@ create function queen.push_segments(
     out missed_ids       text[]
 )
 language plpgsql
-set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
-set plan_cache_mode = force_generic_plan
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set enable_memoize = off
+set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_ids        bigint[];         -- per partition, ascending
     v_nexts      bigint[];
     v_times      timestamptz[];
     v_queue_ids  int[];
+    v_places     tid[];
+    v_messages   bigint[];
+    v_first      bigint;
     v_queues     int[];            -- per segment
     v_any        record;
     v_duplicate  boolean := false;
@@ -52,23 +55,41 @@ begin
     -- Pushes to the same partitions meet at the first of them: what the next statement finds is then
     -- as it reads it, instead of changed by somebody else, which makes it look at every row again.
     if cardinality(p_partition_ids) > 1 then
-        perform from queen.partition_lookup l where l.partition_id = (select min(id) from unnest(p_partition_ids) as id)
-            for no key update;
+        v_first := (select min(id) from unnest(p_partition_ids) as id);
+        perform from queen.partition_lookup l where l.partition_id between v_first and v_first
+          order by l.partition_id desc limit 1 for no key update;
         p_now := coalesce(p_now, clock_timestamp());
     end if;
-    with pushed as (
-        update queen.partition_lookup l
-           set next_offset = l.next_offset + i.messages,
-               last_message_at = greatest(coalesce(p_now, clock_timestamp()), l.last_message_at)
+    if queen.few_versions('queen.partition_lookup_partition', cardinality(p_partition_ids)) then
+        with pushed as (
+            update queen.partition_lookup l
+               set next_offset = l.next_offset + i.messages,
+                   last_message_at = greatest(coalesce(p_now, clock_timestamp()), l.last_message_at)
+              from (select i.id, sum(i.messages)::bigint as messages
+                      from unnest(p_partition_ids, p_message_counts) as i (id, messages)
+                     group by i.id order by i.id) as i
+             where l.partition_id = i.id
+            returning l.partition_id, l.next_offset - i.messages as next_offset, l.last_message_at, l.queue_id
+        )
+        select array_agg(p.partition_id order by p.partition_id), array_agg(p.next_offset order by p.partition_id),
+               array_agg(p.last_message_at order by p.partition_id), array_agg(p.queue_id order by p.partition_id)
+          into v_ids, v_nexts, v_times, v_queue_ids from pushed p;
+    else    -- row by row, the newest version first
+        select array_agg(l.partition_id), array_agg(l.next_offset),
+               array_agg(greatest(coalesce(p_now, clock_timestamp()), l.last_message_at)), array_agg(l.queue_id),
+               array_agg(l.place), array_agg(i.messages)
+          into v_ids, v_nexts, v_times, v_queue_ids, v_places, v_messages
           from (select i.id, sum(i.messages)::bigint as messages
                   from unnest(p_partition_ids, p_message_counts) as i (id, messages)
                  group by i.id order by i.id) as i
-         where l.partition_id = i.id
-        returning l.partition_id, l.next_offset - i.messages as next_offset, l.last_message_at, l.queue_id
-    )
-    select array_agg(p.partition_id order by p.partition_id), array_agg(p.next_offset order by p.partition_id),
-           array_agg(p.last_message_at order by p.partition_id), array_agg(p.queue_id order by p.partition_id)
-      into v_ids, v_nexts, v_times, v_queue_ids from pushed p;
+         cross join lateral (select l.*, l.ctid as place from queen.partition_lookup l
+                              where l.partition_id between i.id and i.id
+                              order by l.partition_id desc limit 1 for no key update) as l;
+        update queen.partition_lookup l
+           set next_offset = l.next_offset + i.messages, last_message_at = i.at
+          from unnest(v_places, v_messages, v_times) as i (place, messages, at)
+         where l.ctid = i.place;    -- locked above: it has not moved
+    end if;
 
     if v_ids = p_partition_ids then    -- one segment per partition, in order: the common case
         first_offsets := v_nexts;
@@ -147,7 +168,7 @@ begin
          where t.id is not null;
     end if;
 
-    woken := queen.wake_groups(v_ids, v_any.held, v_times[1]);
+    woken := queen.wake_groups(v_ids, v_queue_ids, v_any.held, v_times[1]);
     if array_remove(created_ats, created_ats[1]) = '{}' then
         created_ats := created_ats[1:1];
     end if;

@@ -5,16 +5,34 @@
 -- window buffer every append starts the quiet time anew for partitions that nobody holds.
 --
 -- Returns: the partitions where some group was woken.
-create function queen.wake_groups(p_partition_ids bigint[], p_held boolean, p_now timestamptz) returns bigint[]
+create function queen.wake_groups(
+    p_partition_ids bigint[], p_queue_ids int[], p_held boolean, p_now timestamptz) returns bigint[]
 language plpgsql as $$
 declare
-    v_woken  bigint[];
+    v_groups  int[];
+    v_queues  int[];
+    v_places  tid[];
+    v_woken   bigint[];
 begin
     if not p_held then
-        with woken as (
-            update queen.partition_consumers set ready_at = p_now
-             where partition_id = any (p_partition_ids) and ready_at is null
-            returning partition_id)
+        if queen.few_versions('queen.partition_consumers_place', cardinality(p_partition_ids)) then
+            v_places := array(select c.ctid from queen.partition_consumers c
+                               where c.partition_id = any (p_partition_ids) and c.ready_at is null);
+        else    -- row by row, the newest version first
+            select array_agg(g.id), array_agg(g.queue_id) into v_groups, v_queues
+              from queen.queue_groups g where g.queue_id = any (array(select distinct unnest(p_queue_ids)));
+            v_places := array(
+                select c.place
+                  from unnest(p_partition_ids, p_queue_ids) as k (id, queue_id)
+                  join unnest(v_groups, v_queues) as g (id, queue_id) on g.queue_id = k.queue_id
+                 cross join lateral (select c.ctid as place, c.ready_at from queen.partition_consumers c
+                                      where c.partition_id = k.id and c.group_id between g.id and g.id
+                                      order by c.group_id desc limit 1) as c
+                 where c.ready_at is null);
+        end if;
+        with woken as (    -- they have not moved: who changes such a row has the lookup row
+            update queen.partition_consumers c set ready_at = p_now where c.ctid = any (v_places)
+            returning c.partition_id)
         select array_agg(partition_id) into v_woken from woken;
     else
         with woken as (

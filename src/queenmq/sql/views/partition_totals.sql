@@ -22,5 +22,5 @@ select t.queue_id, t.partition_id, t.pushed, t.stored, t.undone - least(t.leased
                coalesce(sum(c.expired), 0)::bigint as expired
           from queen.partition_lookup l
           left join queen.partition_consumers c on c.partition_id = l.partition_id
-         group by l.queue_id, l.partition_id) as t;
+         group by l.queue_id, l.partition_id, l.next_offset, l.start_offset, l.last_message_at) as t;
 comment on view queen.partition_totals is 'Per partition: messages stored, pending, leased and retrying.';
