@@ -3,9 +3,10 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
-from queenmq.engine import dedup, originals, push
+from queenmq.engine import originals, push, recent_ids
 from queenmq.model import Outgoing
 from tests.engine.shorthand import (
     ack,
@@ -169,7 +170,7 @@ async def test_a_call_that_failed_decides_nothing(open_engine, connect, connecti
 
 
 async def test_ids_that_were_packed_are_recognised(open_engine, connection, monkeypatch):
-    monkeypatch.setattr(dedup, "FRESH_IDS_MAX", 3)
+    monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 3)
     engine = await open_engine()
     originals = [(await engine.push(given(str(n))))[0] for n in range(20)]
     for n in range(20):
@@ -179,8 +180,8 @@ async def test_ids_that_were_packed_are_recognised(open_engine, connection, monk
 
 
 async def test_a_hash_that_means_nothing_is_only_a_suspicion(open_engine, monkeypatch):
-    monkeypatch.setattr(dedup, "FRESH_IDS_MAX", 1)
-    monkeypatch.setattr(dedup, "_hashes", lambda ids: dedup.np.zeros(len(ids), dtype=dedup.np.uint64))
+    monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 1)
+    monkeypatch.setattr(recent_ids, "_hashes", lambda ids: np.zeros(len(ids), dtype=np.uint64))
     engine = await open_engine()
     for n in range(10):
         assert not (await engine.push(given(str(n))))[0].duplicate

@@ -101,6 +101,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.database.close()
+        self.pusher.close()
 
     async def __aenter__(self) -> Self:
         await self.open()

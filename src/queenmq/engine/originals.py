@@ -9,11 +9,13 @@ from itertools import accumulate
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from queenmq.engine.database import Database
-from queenmq.engine.dedup import DedupWindow, WrittenIds
+from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import Flush, IdKey, Keys, Original
 from queenmq.engine.partitions import PartitionInfo
+from queenmq.engine.recent_ids import WrittenIds
 
 RECENT = "select * from queen.recent_ids($1)"
 FIND_IDS = "select * from queen.find_ids($1, $2)"
@@ -40,11 +42,11 @@ class Originals:
         looked_up: dict[tuple[int, str, int], Original | None] = {}
         while True:
             await self._load_windows(ids)
-            if not self._window.seen(keys).any():  # mostly
-                return {}
-            while other := clash():
+            while (seen := self._window.seen(keys)).any() and (other := clash()):
                 await asyncio.shield(other.done)
-            originals, doubtful = self._recall(ids, keys, looked_up)
+            if not seen.any():  # mostly
+                return {}
+            originals, doubtful = self._recall(ids, keys, seen, looked_up)
             if not doubtful:
                 return originals
             asked = [each[0] for each in doubtful], [each[1] for each in doubtful]
@@ -72,43 +74,59 @@ class Originals:
         self._window.learn(told)
 
     def _recall(
-        self, ids: Sequence[PartitionIds], keys: Keys, looked_up: dict[tuple[int, str, int], Original | None]
+        self,
+        ids: Sequence[PartitionIds],
+        keys: Keys,
+        seen: NDArray[np.bool_],
+        looked_up: dict[tuple[int, str, int], Original | None],
     ) -> tuple[dict[IdKey, Original], list[tuple[int, str, int]]]:
         """Originals that we know, or have looked up, and what is still to be looked up: partition id, id, as of when.
 
-        In doubt are ids that are known by their hash alone, and those that seem to have left the window, by a clock
-        that is not the log's.
+        In doubt are ids that are known by their hash or more than once, and those that seem to have left the window,
+        by a clock that is not the log's.
         """
         originals: dict[IdKey, Original] = {}
         doubtful: list[tuple[int, str, int]] = []
         now = datetime.now(UTC)
-        for partition, suspected in self._suspected(ids, keys):
+        for partition, suspected, own, filed in self._suspected(ids, keys, seen):
             entry = self._window.get(partition.id)
             if entry is None:
                 continue
+            window = partition.queue.dedup_window
             fresh = entry.originals(suspected)
-            for id in [
-                *fresh,
-                *entry.suspects([id for id in suspected if id not in fresh], partition.queue.dedup_window),
-            ]:
-                key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
-                original = fresh.get(id)
-                if original is None or original.created_at < now - partition.queue.dedup_window:
+            hashed = filed | entry.suspects(own, window)
+            for id, has_hash in zip(suspected, hashed.tolist(), strict=True):
+                known = fresh.get(id, [])
+                if not known and not has_hash:
+                    continue
+                inside = [each for each in known if each.created_at >= now - window]
+                original = inside[-1] if inside else None
+                if has_hash or len(known) != 1 or not inside:
+                    key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
                     if key not in looked_up:
                         doubtful.append(key)
-                    original = looked_up.get(key)
+                    original = looked_up.get(key) or original  # it may have come after we asked
                 if original is not None:
                     originals[partition.id, id] = original
         return originals, doubtful
 
-    def _suspected(self, ids: Sequence[PartitionIds], keys: Keys) -> Iterable[PartitionIds]:
-        """Those of the ids that are perhaps known: few, as a rule."""
+    def _suspected(
+        self, ids: Sequence[PartitionIds], keys: Keys, seen: NDArray[np.bool_]
+    ) -> Iterable[tuple[PartitionInfo, Sequence[str], Keys, NDArray[np.bool_]]]:
+        """Those of the ids that are perhaps known: few, as a rule; their keys, and which of these are in files."""
         starts = list(accumulate((len(own) for _, own in ids), initial=0))
+        places = np.flatnonzero(seen)
+        suspected = keys[places]
+        filed = self._window.files.hold(suspected)
         found: dict[int, list[str]] = defaultdict(list)
-        for place in np.flatnonzero(self._window.seen(keys)).tolist():
+        for place in places.tolist():
             number = bisect_right(starts, place) - 1
             found[number].append(ids[number][1][place - starts[number]])
-        return ((ids[number][0], suspected) for number, suspected in found.items())
+        start = 0
+        for number, own in found.items():
+            end = start + len(own)
+            yield ids[number][0], own, suspected[start:end], filed[start:end]
+            start = end
 
 
 def told_ids(partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> WrittenIds:

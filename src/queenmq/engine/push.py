@@ -19,10 +19,12 @@ from queenmq.engine.arrays import lines, numbers, parameters
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
-from queenmq.engine.dedup import DedupWindow, WrittenIds, among, give_keys
+from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original
+from queenmq.engine.keys import among
 from queenmq.engine.originals import Originals, PartitionIds, told_ids
 from queenmq.engine.partitions import Partitions
+from queenmq.engine.recent_ids import WrittenIds, give_keys
 from queenmq.engine.requests import PushRequest, check, end_to_end, given, sizes
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
@@ -62,6 +64,10 @@ class Pusher:
             further_from=min(FURTHER_MESSAGES, settings.push_messages_max),
             ahead=1,
         )
+
+    def close(self) -> None:
+        """Give back what is kept outside of memory; nothing can be pushed any more."""
+        self._window.files.close()
 
     async def push(self, messages: Sequence[Outgoing]) -> Sequence[Pushed]:
         """Append messages, all or none; answers in their order."""
