@@ -190,7 +190,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 67_108_864
     dedup_bytes_max: Annotated[
         int,
-        Meta(ge=0, description="memory to recognise duplicates without asking: 16 bytes for an id of the dedup window"),
+        Meta(
+            ge=0,
+            description="memory to recognise duplicates without asking: 16 bytes for an id of the dedup window, "
+            "2 or fewer where there are so many that they go to temporary files",
+        ),
     ] = 67_108_864
 
     # -- encryption

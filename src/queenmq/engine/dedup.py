@@ -102,6 +102,8 @@ class DedupWindow:
                 self._shrink()
         if self._filing:
             self._file_next()
+            if self._bytes > self._room:
+                self._shrink()
         if self.files and written and self.files.forget(written[-1].created_at):
             self._room = self._bytes_max - self.files.bytes
 

@@ -1,4 +1,4 @@
-"""Keys of older ids in temporary files: 8 bytes of disk for an id, and 4 bytes of memory, or fewer.
+"""Keys of older ids in temporary files: 8 bytes of disk for an id, and 2 bytes of memory, or fewer.
 
 A file is one sorted run. In memory are a filter, which says of most keys that they are not in it, and the first key of
 every page: for a key that the filter suspects one page is read, as a rule from the system's own cache. Files have no
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from queenmq.engine.drafts import NO_KEYS, Keys
-from queenmq.engine.keys import Filter, bits_of
+from queenmq.engine.keys import FILTER_WORD_KEYS_MAX, Filter, bits_of
 from queenmq.engine.partitions import QueueInfo
 
 log = logging.getLogger(__name__)
@@ -33,8 +33,9 @@ FILE_KEYS_MAX = 1 << 22  # a file is written anew when something is merged into 
 PIECE_KEYS_MAX = 1 << 18  # that are sorted at a time
 PIECES = 8  # in a file, or more
 KEY_BYTES = 8
-PAGE_KEYS = 512
-WORD_KEYS_MAX = 16  # on average, of a filter that is not halved any more: it suspects one new id in six
+PAGE_KEYS = 128  # a kilobyte
+WORD_KEYS = 4  # of a filter in the beginning, when the file is full: about one new id in 190 is suspected
+WORD_KEYS_MAX = 16  # of one that is not halved any more: one in six
 FILE_BYTES = 1_000  # of what is kept of a file beside its filter and the keys of its pages, roughly
 
 RETRY_SECONDS = 60.0  # after a file could not be written
@@ -53,7 +54,7 @@ class KeyFile:
         self.newest = begun_at
         self.window = window  # of the queues, when it was begun
         self.count = 0
-        self.filter = Filter(keys_max - 1)
+        self.filter = Filter(keys_max * FILTER_WORD_KEYS_MAX // WORD_KEYS - 1)
         self._queues: set[QueueInfo] = set()
         self._file: FileIO | None = None
         self._firsts = NO_KEYS  # of the pages
