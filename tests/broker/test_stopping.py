@@ -63,7 +63,7 @@ async def test_the_port_of_another_server_is_refused(serve, tmp_path, database):
 )
 async def test_a_database_that_cannot_be_reached_is_named_as_the_reason(tmp_path, dsn, reason):
     status, printed, complaint = await run(port=0, dsn=dsn, data_dir=tmp_path, workers=2)
-    assert (status, printed) == (1, "")
+    assert (status, printed) == (3, "")
     assert complaint.startswith(f"queen serve: {reason}")
     assert "Traceback" not in complaint
 

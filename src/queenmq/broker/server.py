@@ -24,7 +24,7 @@ from queenmq.broker.keys import configured_keys
 from queenmq.broker.worker import READY, Given
 from queenmq.config import Settings, masked
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.errors import ConfigurationError
+from queenmq.errors import BY_CODE, ConfigurationError
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,8 @@ class Server:
                 return
             if not ready.is_set():
                 self._stop.set()
-                raise ConfigurationError(said.decode().strip() or "the server could not start: see above")
+                code, _, reason = said.decode().strip().partition(" ")
+                raise BY_CODE.get(code, ConfigurationError)(reason or "the server could not start: see above")
             log.error("a worker died and is replaced", extra={"worker": number, "said": said.decode().strip()})
             pause = RESTART_SECONDS[0] if said == READY else min(pause * 2, RESTART_SECONDS[1])
             with contextlib.suppress(TimeoutError):

@@ -88,7 +88,7 @@ def main() -> None:
     try:
         uvloop.run(Worker(*given).run())
     except QueenError as error:
-        os.write(1, error.message.encode() + b"\n")
+        os.write(1, f"{error.code} {error.message}\n".encode())
         sys.exit(1)
 
 
