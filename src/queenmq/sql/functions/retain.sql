@@ -87,9 +87,9 @@ begin
     select array_agg(l.partition_id), array_agg(n.start_offset) into v_ids, v_starts
       from unnest(v_ids, v_ends) as i (id, ends)
       join queen.partition_lookup l on l.partition_id = i.id
-     cross join lateral (
+     cross join lateral (    -- offset 0: once, not wherever it is used
          select coalesce(queen.offset_at(l.partition_id, v_aged), l.start_offset) as aged,
-                coalesce(queen.offset_at(l.partition_id, v_old), l.start_offset) as old) as a
+                coalesce(queen.offset_at(l.partition_id, v_old), l.start_offset) as old offset 0) as a
      cross join lateral (
          select min(coalesce(m.committed, a.aged)) as finished,
                 min(lower(int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to)) - c.acked))
@@ -99,12 +99,12 @@ begin
            left join lateral queen.advance(greatest(c.committed, a.aged), c.acked) as m on c.group_id is not null
           where g.queue_id = p_queue_id and (g.queue_wide or c.group_id is not null)) as g
      cross join lateral (
-         select least(greatest(a.aged, least(a.old, coalesce(g.finished, a.aged))), g.leased, i.ends) as ends) as t
+         select least(greatest(a.aged, least(a.old, coalesce(g.finished, a.aged))), g.leased, i.ends) as ends offset 0) as t
      cross join lateral (
          select case when t.ends >= l.next_offset then l.next_offset else (
                     select s.first_offset from queen.segments s
                      where s.partition_id = l.partition_id and s.first_offset <= t.ends
-                     order by s.first_offset desc limit 1) end as start_offset) as n
+                     order by s.first_offset desc limit 1) end as start_offset offset 0) as n
      where n.start_offset > l.start_offset;
 
     with deleted as (
