@@ -64,4 +64,5 @@ async def until(http, **facts):
 
 
 async def drained(http):
-    await until(http, databaseAvailable=True, enabled=False, bufferedMessages=0)
+    """Wait until the files are gone too: as long as there is one, pushes go behind what was in it."""
+    await until(http, databaseAvailable=True, enabled=False, bufferedMessages=0, bufferedBytes=0)
