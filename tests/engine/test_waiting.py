@@ -26,7 +26,7 @@ def open_quiet(open_engine):
     async def open_one(**settings):
         engine = await open_engine(**(ONLY_RINGS | settings))
         with engine.waiting.poll(PopRequest(queue="nothing").kind) as kind:
-            assert await engine.waiting.park(kind, 0, monotonic() + 50)
+            assert await engine.waiting.park(kind, monotonic() + 50)
         return engine
 
     return open_one
@@ -228,16 +228,17 @@ async def test_a_poll_that_goes_away_leaves_nothing_behind(open_quiet):
 async def test_a_ring_between_the_look_and_the_wait_is_heard(open_quiet):
     waiting = (await open_quiet()).waiting
     with waiting.poll(PopRequest(queue="orders").kind) as kind:
-        rings = kind.rings
+        rung = kind.rung
         waiting.ring("orders")
-        assert await waiting.park(kind, rings, monotonic() + 50)
+        kind.in_vain(rung)
+        assert await waiting.park(kind, monotonic() + 50)
 
 
 async def test_a_ring_for_a_poll_that_goes_away_wakes_the_next(open_quiet):
     engine = await open_quiet()
     waiting = engine.waiting
     with waiting.poll(PopRequest(queue="orders").kind) as kind:
-        going, staying = [asyncio.create_task(waiting.park(kind, kind.rings, monotonic() + 50)) for _ in range(2)]
+        going, staying = [asyncio.create_task(waiting.park(kind, monotonic() + 50)) for _ in range(2)]
         await parked(engine, 2)
         waiting.ring("orders")
         going.cancel()
@@ -257,13 +258,55 @@ async def test_a_ring_in_the_last_moment_of_a_poll_still_makes_it_look(open_quie
     waiting = engine.waiting
     deadline = monotonic() + 0.1
     with waiting.poll(PopRequest(queue="orders").kind) as kind:
-        poll = asyncio.create_task(waiting.park(kind, kind.rings, deadline))
+        poll = asyncio.create_task(waiting.park(kind, deadline))
         await parked(engine)
-        while monotonic() < deadline + 0.01:
-            pass  # nobody else gets a turn: the poll is over and does not know it yet
-        await Turn()
         waiting.ring("orders")
+        await Turn()
+        while monotonic() < deadline + 0.01:
+            pass  # nobody else gets a turn: the poll is being woken, and its time is over
         assert await poll
+
+
+async def test_a_ring_for_a_poll_that_goes_away_while_it_looks_wakes_the_next(open_quiet, connection):
+    engine = await open_quiet()
+    await read_up(engine, "a")
+    going, staying = waits(engine, "orders"), waits(engine, "orders")
+    await parked(engine, 2)
+    async with connection.transaction():  # pops wait, and with them those who look
+        await connection.execute("lock table queen.queue_groups")
+        engine.waiting.ring("orders")
+        await parked(engine)
+        going.cancel()
+        await parked(engine, 0)  # the other one looks
+    await engine.push(messages("orders", 1))
+    assert values(await staying) == [1]
+
+
+async def test_a_consumer_that_comes_back_leaves_those_alone_who_wait(open_quiet):
+    engine = await open_quiet()
+    await engine.push(messages("orders", *range(20)))
+    popped = await pop(engine, "orders")
+    polls = [waits(engine, "orders") for _ in range(3)]
+    await parked(engine, 3)
+    looks = engine.popper.batcher.requests
+    for _ in range(19):  # each ack leaves something to read
+        await ack(engine, popped)
+        popped = await pop(engine, "orders", wait_seconds=50)
+    assert engine.popper.batcher.requests - looks == 19
+    await ack(engine, popped)
+    await engine.push(messages("orders", 20))
+    await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
+    assert sorted(poll.done() for poll in polls) == [False, False, True]
+
+
+async def test_a_consumer_that_does_not_come_back_is_replaced(open_quiet):
+    engine = await open_quiet()
+    await engine.push(messages("orders", 1, 2))
+    popped = await pop(engine, "orders")
+    poll = waits(engine, "orders")
+    await parked(engine)
+    await ack(engine, popped)
+    assert values(await poll) == [2]
 
 
 async def test_many_pushes_and_polls_at_once_deliver_everything_without_the_fallback(open_quiet):

@@ -129,14 +129,21 @@ class Engine:
 
     async def _poll(self, request: PopRequest, deadline: float) -> Popped:
         with self.waiting.poll(request.kind) as kind:
-            while await self.waiting.unpaused(deadline):
-                rings = kind.rings
-                popped = await self.popper.pop(request)
+            look = await self.waiting.unpaused(deadline)
+            if look:
+                kind.take()
+            while look:
+                rung = kind.rung
+                try:
+                    popped = await self.popper.pop(request)
+                except asyncio.CancelledError:
+                    kind.ring(1)  # what this one was to look for
+                    raise
                 if popped.runs:
                     self.waiting.leased(kind)
                     return popped
-                if not await self.waiting.park(kind, rings, deadline):
-                    break
+                kind.in_vain(rung)
+                look = await self.waiting.park(kind, deadline) and await self.waiting.unpaused(deadline)
         return NOTHING
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:

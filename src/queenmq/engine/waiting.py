@@ -3,7 +3,7 @@
 What wakes: a push, or a lease that ended with more to read, in this process at once (`Bell.ring`) and in others
 through NOTIFY; the end of a lease, a delay or a retry pause, by a timer; and, should all of that fail, a poll
 with growing pauses that asks for all parked polls in one call. One ring wakes as many polls as there are
-partitions to take, not the herd.
+partitions to take, not the herd; and none where others look anyway, as consumers do that have just acknowledged.
 """
 
 import asyncio
@@ -37,23 +37,60 @@ PENDING = "select * from queen.has_pending_messages($1, $2, $3, $4, $5)"
 
 
 class Kind:
-    """The polls of one kind: how many there are, how often it rang for them, and those that are parked."""
+    """The polls of one kind: how many there are, what it rang for, and those that are parked.
 
-    __slots__ = ("parked", "polls", "rings")
+    It rings for so many partitions, and a poll that looks takes one of them upon itself. Those that are left when
+    everybody had a turn are for parked polls.
+    """
+
+    __slots__ = ("parked", "polls", "rung", "taken")
 
     def __init__(self) -> None:
         self.polls = 0
-        self.rings = 0
+        self.rung = 0  # for so many partitions, ever
+        self.taken = 0  # of them, by polls that look, or looked in vain
         self.parked: deque[asyncio.Future[None]] = deque()
 
-    def wake(self, count: int) -> None:
-        """Wake the polls that have waited longest."""
-        self.rings += 1
-        while self.parked and count > 0:
+    def ring(self, count: int) -> None:
+        """So many partitions may be ready."""
+        self.rung += count
+        self.wake_soon()
+
+    def take(self) -> bool:
+        """Look for one of them, if there is one."""
+        if self.taken == self.rung:
+            return False
+        self.taken += 1
+        return True
+
+    def give_back(self) -> None:
+        """Somebody else has to look."""
+        self.taken -= 1
+        self.wake_soon()
+
+    def in_vain(self, rung: int) -> None:
+        """A poll found nothing that began when it had rung for so many."""
+        self.taken = max(self.taken, rung)
+
+    def wake_soon(self) -> None:
+        """Not at once: those who are being answered in this turn of the event loop look by themselves in the next."""
+        if self.parked:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._wake)
+
+    def _wake(self) -> None:
+        """The polls that have waited longest."""
+        while self.parked and self.taken < self.rung:
             future = self.parked.popleft()
             if not future.done():
                 future.set_result(None)
-                count -= 1
+                self.taken += 1
+
+    def send_home(self) -> None:
+        """Wake all of them."""
+        for future in self.parked:
+            if not future.done():
+                future.set_result(None)
 
 
 class Waiting:
@@ -121,15 +158,12 @@ class Waiting:
             if entry.polls == 0:
                 del self._kinds[kind]
 
-    async def park(self, entry: Kind, rings: int, deadline: float) -> bool:
-        """Wait until there may be something; False when the deadline has come, or everybody was sent home.
-
-        `rings` is how often it had rung before the caller looked: if it rang since, the caller looks again.
-        """
+    async def park(self, entry: Kind, deadline: float) -> bool:
+        """Wait until there may be something to look for; False when the deadline has come, or all were sent home."""
         seconds = deadline - monotonic()
         if seconds <= 0 or self._closed:
             return False
-        if entry.rings != rings:
+        if entry.take():
             return True
         with self._parked():
             return await self._wait(entry, seconds)
@@ -147,7 +181,7 @@ class Waiting:
             return future.done() and not future.cancelled()  # woken in the last moment: one more look
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                entry.wake(1)  # woken, but going away: the wake-up is passed on
+                entry.give_back()  # woken, but going away
             raise
         finally:
             with contextlib.suppress(ValueError):
@@ -157,7 +191,7 @@ class Waiting:
         """Something may be ready in a queue; wake up to `count` polls of every kind that could take it."""
         for kind, entry in self._kinds.items():
             if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
-                entry.wake(count)
+                entry.ring(count)
 
     def leased(self, entry: Kind) -> None:
         """A poll of this kind got a lease: those still parked want to know when it ends."""
@@ -169,7 +203,7 @@ class Waiting:
         self._closed = True
         self._unpaused.set()
         for entry in self._kinds.values():
-            entry.wake(len(entry.parked))
+            entry.send_home()
 
     async def watch(self) -> None:
         """The fallback poll, for ever."""
@@ -198,7 +232,7 @@ class Waiting:
             return float("inf")
         if not self._settings.pending_check:
             for kind in kinds:
-                self._kinds[kind].wake(FALLBACK_POLLS_MAX)
+                self._kinds[kind].ring(FALLBACK_POLLS_MAX)
             return float("inf")
         try:
             rows = await self._database.rows(PENDING, *map(list, zip(*kinds, strict=True)))
@@ -212,7 +246,7 @@ class Waiting:
                 self.checks_hit += 1
                 due = self._settings.poll_interval_min_ms / 1000
                 if entry is not None:
-                    entry.wake(FALLBACK_POLLS_MAX)
+                    entry.ring(FALLBACK_POLLS_MAX)
             else:
                 self.checks_missed += 1
                 if row["next_ready_seconds"] is not None:
