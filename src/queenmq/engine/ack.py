@@ -16,7 +16,7 @@ from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease
 from queenmq.model import Ack, Acked, AckStatus, Message
 
 MESSAGES_MAX = 20_000  # in one call
-SHARED_FROM = 16  # requests that gathered; fewer go out as one call
+SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 ERROR_CHARACTERS_MAX = 10_000
 
 ACK = "select * from queen.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"

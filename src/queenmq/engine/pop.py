@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
-SHARED_FROM = 16  # requests that gathered; fewer go out as one call
+SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 FULL_SCAN_SECONDS = 1.0  # how often a pop looks at all ready partitions, however old
 FULL_SCAN_SECONDS_MAX = 30.0  # when that takes long, as over what an old snapshot keeps
 FULL_SCAN_SHARE = 0.05  # of the time, at most, until then
