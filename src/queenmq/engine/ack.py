@@ -9,6 +9,7 @@ import asyncpg
 from msgspec import Struct
 
 from queenmq.config import Settings
+from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, listed, parameters
 from queenmq.engine.batching import Batcher
 from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell
@@ -19,9 +20,8 @@ MESSAGES_MAX = 20_000  # in one call
 SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 ERROR_CHARACTERS_MAX = 10_000
 
-ACK = "select * from queen.ack_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-ACK_ONCE = "select * from queen.ack_once($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-MESSAGE_ACKS = 6  # among the arguments: what is not completed
+ACK = f"select * from queen.ack_batch({parameters(*ACK_ARGUMENTS)})"  # noqa: S608 (ours)
+ACK_ONCE = f"select * from queen.ack_once({parameters(PLAIN, *ACK_ARGUMENTS)})"  # noqa: S608 (ours)
 RELEASE = """
 select queen.release_lease($1) as released,
        array(select distinct q.name
@@ -97,14 +97,14 @@ def arguments(held: Said) -> list[Any]:
         ranges += [(number, start, end) for start, end in _ranges(offsets.completed)]
         others += [(number, ack) for ack in offsets.others]
     return [
-        [key[0] for key in held],
-        [key[1] for key in held],
-        [key[2] for key in held],
-        [number for number, _, _ in ranges],
-        [start for _, start, _ in ranges],
-        [end for _, _, end in ranges],
-        [number for number, _ in others],
-        [ack.offset for _, ack in others],
+        listed([key[0] for key in held]),
+        listed([key[1] for key in held]),
+        listed([key[2] for key in held]),
+        listed([number for number, _, _ in ranges]),
+        listed([start for _, start, _ in ranges]),
+        listed([end for _, _, end in ranges]),
+        listed([number for number, _ in others]),
+        listed([ack.offset for _, ack in others]),
         [ack.status for _, ack in others],
         [ack.error and _storable(ack.error) for _, ack in others],
     ]
@@ -187,25 +187,26 @@ class Acker:
 
     async def _ack_all(self, requests: list[Said]) -> "list[dict[Held, Verdict]]":
         said = joined(requests)
-        rows = sorted(await self._call(arguments(said)), key=_number)
+        rows = sorted(await self._call(said), key=_number)
         for row in rows:
             if row["more"]:
                 self._bell.ring(row["queue_name"])
         verdicts = {held: Verdict(row) for held, row in zip(said, rows, strict=True)}
         return [verdicts] * len(requests)
 
-    async def _call(self, arguments: list[Any]) -> list[Any]:
+    async def _call(self, said: Said) -> list[Any]:
         """Completed messages may be completed again; whatever else is said of one must count once."""
-        statement, *ids = (ACK_ONCE, uuid4()) if arguments[MESSAGE_ACKS] else (ACK,)
+        statement, *ids = (ACK_ONCE, uuid4()) if any(offsets.others for offsets in said.values()) else (ACK,)
+        sent = arguments(said)
 
         async def call() -> list[Any]:
-            return await self._database.rows(statement, *ids, *arguments, repeatable=False)
+            return await self._database.rows(statement, *ids, *sent, repeatable=False)
 
         async def outcome() -> list[Any] | None:
             if ids:
                 return None  # the same call again finds out by itself
             # A lease that the lost call ended is gone, but what it was asked to do is done.
-            return [_forgiving(row) for row in await self._database.rows(ACK, *arguments)]
+            return [_forgiving(row) for row in await self._database.rows(ACK, *sent)]
 
         return await self._database.once(call, outcome)
 

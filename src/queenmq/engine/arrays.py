@@ -4,18 +4,25 @@ asyncpg looks at each element of an array to see whether it is an array too, whi
 """
 
 from collections.abc import Sequence
+from itertools import count
 
 import msgspec
 
-BIGINTS, INTS, LINES, PLAIN = "${}::text::bigint[]", "${}::text::int[]", "string_to_array(${}, E'\\n', 'null')", "${}"
-PUSH_ARGUMENTS = (BIGINTS, INTS, PLAIN, LINES, LINES, PLAIN, PLAIN, BIGINTS, PLAIN, PLAIN, LINES)
+BIGINTS, BOOLEANS, INTS = "${}::text::bigint[]", "${}::text::boolean[]", "${}::text::int[]"
+FLOATS, MOMENTS, UUIDS = "${}::text::float8[]", "${}::text::timestamptz[]", "${}::text::uuid[]"
+LINES, NAMES, PLAIN = "string_to_array(${}, E'\\n', 'null')", "string_to_array(${}, E'\\n', E'\\x01')", "${}"
 
+PUSH_ARGUMENTS = (BIGINTS, INTS, PLAIN, LINES, LINES, PLAIN, PLAIN, BIGINTS, PLAIN, PLAIN, LINES)
+ACK_ARGUMENTS = (BIGINTS, INTS, UUIDS, INTS, BIGINTS, BIGINTS, INTS, BIGINTS, PLAIN, PLAIN)
+POP_ARGUMENTS = (NAMES,) * 5 + (INTS, INTS, FLOATS, BOOLEANS, UUIDS, NAMES, MOMENTS, MOMENTS)
+
+_encode = msgspec.json.encode
 _lines = msgspec.json.Encoder().encode_lines
 
 
-def parameters(first: int) -> str:
-    """Where the arguments of a push go in a statement, from this number on."""
-    return ", ".join(kind.format(number) for number, kind in enumerate(PUSH_ARGUMENTS, first))
+def parameters(*kinds: str) -> str:
+    """Where arguments of these kinds go in a statement, in order."""
+    return ", ".join(kind.format(number) for kind, number in zip(kinds, count(1), strict=False))
 
 
 def lines(values: Sequence[Sequence[object] | None]) -> str:
@@ -23,6 +30,11 @@ def lines(values: Sequence[Sequence[object] | None]) -> str:
     return _lines(values)[:-1].decode()
 
 
-def numbers(values: Sequence[int | None]) -> str:
-    """An array of numbers, as text."""
-    return f"{{{msgspec.json.encode(values)[1:-1].decode()}}}"
+def names(values: Sequence[str | None]) -> str:
+    """Names, or nothing, as lines of one text; no name has a control character in it."""
+    return "\n".join(["\x01" if value is None else value for value in values])
+
+
+def listed(values: Sequence[object]) -> str:
+    """Numbers, booleans, UUIDs or moments, or nothing, as an array in the words of PostgreSQL."""
+    return f"{{{_encode(values)[1:-1].decode()}}}"

@@ -10,9 +10,10 @@ repeated; for the others the caller gets `OutcomeUnknown` and finds out. Who kno
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ PAUSE_SECONDS_MIN = 0.01
 PAUSE_SECONDS_MAX = 2.0
 CONNECT_SECONDS_MAX = 10.0
 GRACE_SECONDS = 5.0  # beyond the statement timeout: then it is not PostgreSQL that is slow, but the way to it
+WATCH_SECONDS = 1.0  # between two looks whether a call takes longer
 CLOSE_SECONDS_MAX = 10.0
 AT_HAND_MAX = 4  # connections that are kept between calls, beside the pool
 SEND_BYTES = 1 << 20  # of a call that the system takes at once, so that PostgreSQL need not wait for our event loop
@@ -80,7 +82,8 @@ class Database:
         self._apart = 1 + settings.upkeep  # connections outside the pool: for wake-ups, and for the leader
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
         self._pool: Any = None
-        self._attempts: set[asyncio.Timeout] = set()  # calls in flight, or waiting for a connection
+        self._attempts: dict[asyncio.Timeout, float] = {}  # calls in flight, and until when
+        self._watch: asyncio.TimerHandle | None = None  # one for all of them: to begin and end one takes a while
         self._at_hand: list[Connection] = []  # taken from the pool, and used again without asking it
         self._asking = 0  # calls that wait for the pool
 
@@ -102,6 +105,8 @@ class Database:
 
     async def close(self) -> None:
         """Let running calls finish and disconnect; not even a dead network keeps us from it."""
+        if self._watch is not None:
+            self._watch.cancel()
         if self._pool is not None:
             with contextlib.suppress(*LOST):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
@@ -118,14 +123,29 @@ class Database:
     def lose(self) -> None:
         """PostgreSQL is away: end the calls in flight, and refuse others at once."""
         self.away = True
-        now = asyncio.get_running_loop().time()
-        for attempt in self._attempts:
-            with contextlib.suppress(RuntimeError):  # it is ending already
-                attempt.reschedule(now)
+        self._end(self._attempts)
 
     def regain(self) -> None:
         """PostgreSQL is back."""
         self.away = False
+
+    def _end(self, attempts: Iterable[asyncio.Timeout]) -> None:
+        now = asyncio.get_running_loop().time()
+        for attempt in attempts:
+            with contextlib.suppress(RuntimeError):  # it is ending already
+                attempt.reschedule(now)
+
+    def _keep_watch(self) -> None:
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """End the calls whose time is over."""
+        self._watch = None
+        now = monotonic()
+        self._end([attempt for attempt, until in self._attempts.items() if until <= now])
+        if self._attempts:
+            self._keep_watch()
 
     async def rows(self, query: str, *arguments: object, repeatable: bool = True) -> list[Any]:
         """Call and answer all rows."""
@@ -177,15 +197,16 @@ class Database:
             backend = 0
             try:
                 async with asyncio.timeout(None) as timeout:
-                    self._attempts.add(timeout)  # which `lose` ends
+                    self._attempts[timeout] = math.inf  # which `lose` ends
                     try:
                         connection = await self._connection()
                         backend = connection.get_server_pid()
-                        timeout.reschedule(asyncio.get_running_loop().time() + self._patience)
+                        self._attempts[timeout] = monotonic() + self._patience
+                        self._keep_watch()
                         self.calls += 1
                         return await self._run(connection, run)
                     finally:
-                        self._attempts.discard(timeout)
+                        del self._attempts[timeout]
             except CONFLICT as error:
                 failure: QueenError = TimedOut(f"PostgreSQL could not untangle this from other work: {error}")
                 cause: Exception = error

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from queenmq.config import Settings
+from queenmq.engine.arrays import POP_ARGUMENTS, listed, names, parameters
 from queenmq.engine.batching import Batcher
 from queenmq.engine.database import Database, OutcomeUnknown
 from queenmq.engine.partitions import check_name
@@ -37,9 +38,7 @@ FULL_SCAN_SECONDS_MAX = 30.0  # when that takes long, as over what an old snapsh
 FULL_SCAN_SHARE = 0.05  # of the time, at most, until then
 KINDS_MAX = 10_000  # of which we remember where ready partitions begin
 
-POP = """
-select * from queen.pop_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, p_lookback => $14)
-"""
+POP = f"select * from queen.pop_batch({parameters(*POP_ARGUMENTS)}, p_lookback => $14)"  # noqa: S608 (ours)
 RELEASE = "select queen.release_lease($1)"
 
 
@@ -261,19 +260,19 @@ class Popper:
 
     def _arguments(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
         return [
-            [request.queue for request in requests],
-            [request.partition for request in requests],
-            [request.namespace for request in requests],
-            [request.task for request in requests],
-            [request.group for request in requests],
-            [request.batch for request in requests],
-            [request.max_partitions for request in requests],
-            [request.lease_seconds for request in requests],
-            [request.auto_ack for request in requests],
-            lease_ids,
-            [self._mode(request) for request in requests],
-            [request.subscription_from for request in requests],
-            [self._ready_since(request.kind) for request in requests],
+            names([request.queue for request in requests]),
+            names([request.partition for request in requests]),
+            names([request.namespace for request in requests]),
+            names([request.task for request in requests]),
+            names([request.group for request in requests]),
+            listed([request.batch for request in requests]),
+            listed([request.max_partitions for request in requests]),
+            listed([request.lease_seconds for request in requests]),
+            listed([request.auto_ack for request in requests]),
+            listed(lease_ids),
+            names([self._mode(request) for request in requests]),
+            listed([request.subscription_from for request in requests]),
+            listed([self._ready_since(request.kind) for request in requests]),
             self._lookback,
         ]
 

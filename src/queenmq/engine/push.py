@@ -15,7 +15,7 @@ import numpy as np
 
 from queenmq.config import Settings
 from queenmq.engine import drafts
-from queenmq.engine.arrays import lines, numbers, parameters
+from queenmq.engine.arrays import PUSH_ARGUMENTS, lines, listed, parameters
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database, OutcomeUnknown
@@ -36,7 +36,7 @@ ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FURTHER_MESSAGES = 1_000  # that wait, before a further call goes out beside the one in flight
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
-PUSH = f"select * from queen.push_segments({parameters(1)})"  # noqa: S608 (ours)
+PUSH = f"select * from queen.push_segments({parameters(*PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
 EXISTING = "select count(*) from queen.partition_lookup where partition_id = any ($1)"
 NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_times", "missed_ids"))
@@ -198,14 +198,14 @@ class Pusher:
         encrypted = [draft.partition.queue.encrypted for draft in written]
         seals = any(encrypted)
         return [
-            numbers([draft.partition.id for draft in written]),
-            numbers([len(draft.places) for draft in written]),
+            listed([draft.partition.id for draft in written]),
+            listed([len(draft.places) for draft in written]),
             [self._sealed(draft) if seals else draft.array for draft in written],
             lines([draft.ids for draft in written]) if request.ids is not None else None,
             lines([draft.traces for draft in written]) if request.traces is not None else None,
             [draft.producer for draft in written] if request.producers is not None else None,
             encrypted if seals else None,
-            numbers([flush.expected.get(draft.partition.id) for draft in written]) if request.ids is not None else None,
+            listed([flush.expected.get(draft.partition.id) for draft in written]) if request.ids is not None else None,
             flush.id,
             list(flush.beside) if request.ids is not None else None,
             lines([draft.headers for draft in written]) if request.headers is not None else None,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine.arrays import parameters
+from queenmq.engine.arrays import PLAIN, PUSH_ARGUMENTS, parameters
 from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, IdKey, Original
 from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, Pusher
@@ -18,7 +18,7 @@ from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import FlushMark, Outgoing
 
-PUSH = f"select * from queen.push_spooled($1, $2, $3, {parameters(4)})"  # noqa: S608 (ours)
+PUSH = f"select * from queen.push_spooled({parameters(*[PLAIN] * 3, *PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
 POSITIONS = "select segment_id, position from queen.spool_positions where segment_id = any ($1)"
 FORGET = "delete from queen.spool_positions where segment_id = $1"
 

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine import ack
-from queenmq.engine.arrays import parameters
+from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, PUSH_ARGUMENTS, parameters
 from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, IdKey, Original
 from queenmq.engine.push import ATTEMPTS_MAX, Pusher
@@ -16,9 +16,7 @@ from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import Ack, Outgoing, Pushed
 
-TRANSACT = f"""
-select * from queen.transact($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, {parameters(12)})
-"""  # noqa: S608 (ours)
+TRANSACT = f"select * from queen.transact({parameters(*ACK_ARGUMENTS, PLAIN, *PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
 QUEUES = """
 select distinct q.name from queen.partitions p join queen.queues q on q.id = p.queue_id where p.id = any ($1)
 """
