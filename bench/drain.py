@@ -22,7 +22,7 @@ async def run(bench: Bench) -> None:
                     filled, seconds = await _fill(engine, partitions, bench.seconds)
                     pushed.append(filled / seconds)
                     drained.append(filled / await _drain(engine, filled, batch))
-            ratio = median(drain / push for push, drain in zip(pushed, drained, strict=True))
+            ratio = median([drain / push for push, drain in zip(pushed, drained, strict=True)])
             bench.report(
                 Line(
                     f"pop+ack drain, batch {batch:,}, {partitions:,} partitions",
