@@ -8,6 +8,8 @@ from queenmq.engine import Engine
 from queenmq.model import Ack, Outgoing, PopRequest
 
 POPS = 400
+STORED_POPS = 800  # of ten messages: the smaller queue has a thousand for them
+STORED_PARTITIONS = 10  # on both sides: so both read as many segments for the first time
 ASKED_PARTITIONS = 1.5
 ASKED_MESSAGES = 1.2
 GROUP = "latency"
@@ -83,9 +85,9 @@ async def _one_ready(bench: Bench, engine: Engine, partitions: int) -> None:
 async def _stored(bench: Bench, engine: Engine, messages: int) -> None:
     """By an engine that has none of it in memory: else one side would be read from there, and the other would not."""
     texts = payloads()
-    for queue, partitions in (("small", 10), ("large", 100)):
-        for _ in range(1 if queue == "small" else messages // partitions // len(texts)):
-            for number in range(partitions):
+    for queue in ("small", "large"):
+        for _ in range(1 if queue == "small" else messages // STORED_PARTITIONS // len(texts)):
+            for number in range(STORED_PARTITIONS):
                 await engine.push([Outgoing(queue, text, f"p{number}") for text in texts])
     async with Engine(engine.database.dsn, Settings(upkeep=False)) as fresh:
         small, large = await _taking_turns(fresh)
@@ -94,7 +96,7 @@ async def _stored(bench: Bench, engine: Engine, messages: int) -> None:
 
 async def _taking_turns(engine: Engine) -> tuple[list[float], list[float]]:
     taken: dict[str, list[float]] = {"small": [], "large": []}
-    for _ in range(POPS):
+    for _ in range(STORED_POPS):
         for queue, times in taken.items():
             popped: list[Ack] = []
 
