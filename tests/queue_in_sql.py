@@ -257,8 +257,11 @@ class Queue:
                 await self._drop_duplicates(segment)
 
     async def _drop_duplicates(self, segment: "_Segment") -> None:
-        rows = await self.call("find_ids", [segment.partition_id] * len(segment.ids), list(segment.ids), self.clock.now)
-        segment.found.update({row["item"] - 1: row["offset"] for row in rows})
+        known: dict[str | None, int] = {}
+        for row in await self.call("recent_ids", [segment.partition_id], self.clock.now):
+            for offset, id in enumerate(json.loads(row["transaction_ids"] or "[]"), row["first_offset"] or 0):
+                known.setdefault(id, offset)
+        segment.found.update({n: known[id] for n, id in enumerate(segment.ids) if id is not None and id in known})
 
     # Everything else.
 

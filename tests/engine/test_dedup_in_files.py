@@ -1,10 +1,11 @@
 """Duplicates where the ids of the window do not fit into memory."""
 
+import os
 import tempfile
 
 import pytest
 
-from queenmq.engine import dedup, key_files
+from queenmq.engine import dedup, key_files, originals
 from queenmq.model import Outgoing
 
 pytestmark = pytest.mark.every_postgres
@@ -36,6 +37,19 @@ async def test_what_does_not_fit_into_memory_is_read_once(open_engine, connectio
         if round != "before":
             assert [each.offset for each in again] == [each.offset for each in pushed[round]]
     assert await connection.fetchval("select count(*) from queen.messages") == 41 * 1_200
+
+
+async def test_where_files_cannot_be_read_ids_are_read_from_the_log_again(open_engine, connection, tmp_path, caplog):
+    engine = await open_engine(dedup_bytes_max=FEW_BYTES)
+    pushed = [await engine.push(many(round)) for round in range(20)]
+    directory = os.open(tmp_path, os.O_RDONLY)
+    for each in engine.pusher._window.files._files:
+        os.dup2(directory, each._file.fileno())
+    os.close(directory)
+    again = await engine.push(many(3))
+    assert [(each.offset, each.duplicate) for each in again] == [(each.offset, True) for each in pushed[3]]
+    assert await connection.fetchval("select count(*) from queen.messages") == 20 * 1_200
+    assert originals.NOT_READ in {record.message for record in caplog.records}
 
 
 async def test_where_no_file_can_be_written_ids_are_read_again_and_the_log_says_why(

@@ -12,6 +12,7 @@ import pytest
 from queenmq.engine import dedup, key_files
 from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.key_files import BYTES_MIN, KEY_BYTES, KeyFiles
+from queenmq.engine.keys import key_of, placed
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
 from queenmq.engine.recent_ids import WrittenIds, keys_of
 
@@ -51,6 +52,19 @@ class Writer:
     def is_known(self, since=NOON):
         return self.window.seen(self.keys(since)).all()
 
+    def is_found(self):
+        """Whether each id is looked for where it is."""
+        for number, partition in enumerate(self.partitions):
+            ids = [id for _, written, ids in self.written if written == number for id in ids]
+            keys, entry = keys_of([(number, ids)]), self.window.get(number)
+            fresh = entry.originals(ids)
+            hashed = zip(entry.suspects(keys, partition.queue.dedup_window), self.window.files.find(keys), strict=True)
+            for offset, (id, (packed, filed)) in enumerate(zip(ids, hashed, strict=True)):
+                places = {place for low_bits in packed + filed for place in entry.offsets(low_bits)}
+                if offset not in places | {each.offset for each in fresh.get(id, ())}:
+                    return False
+        return True
+
 
 @pytest.fixture
 def close():
@@ -76,6 +90,7 @@ def test_no_id_is_lost_and_memory_has_an_end_however_many_come(close, partitions
     assert len(writer.keys()) > 6 * BYTES_MIN / 16  # six times what memory has room for
     assert writer.is_known()
     assert all(writer.window.get(number) is not None for number in range(partitions))
+    assert writer.is_found()
     assert writer.window.seen(strangers()).mean() < 0.01
 
 
@@ -144,8 +159,8 @@ def test_the_more_ids_the_less_memory_for_each():
     dice = np.random.default_rng(1)
     written = []
     while True:
-        keys = dice.integers(0, 1 << 64, files.piece_keys, dtype=np.uint64)
-        if not files.add([keys], NOON, [], HOUR):
+        keys = key_of(dice.integers(0, 1 << 64, files.piece_keys, dtype=np.uint64))
+        if not files.add([placed(keys, keys >> np.uint64(40))], NOON, [], HOUR):
             break
         written.append(keys)
         assert files.bytes <= BYTES_MIN * 3 / 4
@@ -153,7 +168,8 @@ def test_the_more_ids_the_less_memory_for_each():
     assert len(keys) == BYTES_MIN
     assert files.bytes < len(keys)
     assert files.hold(keys[::50]).all()
-    assert not files.hold(dice.integers(0, 1 << 64, 2_000, dtype=np.uint64)).any()
+    assert not files.hold(key_of(dice.integers(0, 1 << 64, 2_000, dtype=np.uint64))).any()
+    assert files.find(keys[::500]) == [[key >> 40] for key in keys[::500].tolist()]
     files.close()
     assert files.bytes == 0
 
@@ -205,3 +221,9 @@ def test_what_cannot_be_read_may_be_a_duplicate(close, tmp_path):
         os.dup2(directory, each._file.fileno())
     os.close(directory)
     assert writer.is_known()
+    with pytest.raises(IsADirectoryError):
+        writer.is_found()
+    writer.window.forget_all()
+    assert not writer.window.seen(writer.keys()).any()
+    assert writer.window.get(0) is None
+    assert writer.window.bytes == 0

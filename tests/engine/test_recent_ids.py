@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import compress
 
-from queenmq.engine import dedup, recent_ids
+from queenmq.engine import dedup, keys, recent_ids
 from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import Original
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
@@ -27,6 +27,11 @@ def add(recent, first_offset, count, ids, created_at, window):
 
 def suspects(recent, ids, window):
     return list(compress(ids, recent.suspects(keys_of([(recent.partition_id, ids)]), window)))
+
+
+def where(recent, id):
+    [found] = recent.suspects(keys_of([(recent.partition_id, [id])]), HOUR)
+    return [offset for low_bits in found for offset in recent.offsets(low_bits)]
 
 
 def test_ids_below_a_gap_are_known_when_the_gap_is_filled():
@@ -63,6 +68,25 @@ def test_an_old_id_becomes_a_suspicion_and_then_nothing(monkeypatch):
     assert suspects(ids, ["a", "x", "c"], HOUR) == ["a", "c"]
     add(ids, 3, 1, ["d"], NOON + 2 * HOUR, HOUR)
     assert suspects(ids, ["a", "b", "c"], HOUR) == []
+
+
+def test_a_suspicion_tells_where_to_look(monkeypatch):
+    monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 2)
+    ids = RecentIds(1, 0)
+    add(ids, 0, 5, ["a", None, "b", None, "c"], NOON, HOUR)
+    add(ids, 5, 4, [None, "a", "d", "a"], NOON, HOUR)
+    assert [where(ids, id) for id in ("b", "c", "d", "x")] == [[2], [4], [7], []]
+    assert sorted(where(ids, "a")) == [0, 6, 8]
+
+
+def test_in_a_long_partition_there_are_more_places_to_look(monkeypatch):
+    monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 2)
+    long_ago = 3 * keys.SAME_LOW_BITS + 7
+    ids = RecentIds(1, long_ago)
+    add(ids, long_ago, 3, ["a", "b", "c"], NOON, HOUR)
+    add(ids, long_ago + 8, 3, ["d", "e", "f"], NOON, HOUR)  # with a gap before it
+    assert where(ids, "b") == [8 + n * keys.SAME_LOW_BITS for n in range(4)]
+    assert where(ids, "f") == [17 + n * keys.SAME_LOW_BITS for n in range(4)]
 
 
 def test_thousands_of_packed_ids_are_all_suspected_and_no_others_are(monkeypatch):

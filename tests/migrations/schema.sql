@@ -108,7 +108,7 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.find_flush(bigint[], bigint[], uuid)
 
--- function queen.find_ids(bigint[], text[], timestamp with time zone)
+-- function queen.find_ids(bigint[], bigint[], text[], timestamp with time zone)
 
 -- function queen.find_message(bigint, text, text, timestamp with time zone)
 

@@ -108,14 +108,30 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
         kinds.setdefault(request.kind, []).append(number)
     # A first pop subscribes: by queue, the most specific first, those who name none last.
     lines = {kind: targets(world, requests[kinds[kind][0]]) for kind in sorted(kinds, key=_resolved)}
+    # Who names a partition may be served first, as it has no other, or all in the order in which they came.
+    named_first = sorted(kinds, key=lambda kind: kind.partition is None)
+    orders = [list(kinds)] if named_first == list(kinds) else [list(kinds), named_first]
+    ordered = [[(kind, kinds[kind]) for kind in order] for order in orders]
+    return _distinct(way for each in ordered for way in _served(world, requests, each, lines, got))
+
+
+def _served(
+    world: World,
+    requests: list[Request],
+    kinds: list[tuple[Kind, list[int]]],
+    lines: dict[Kind, list[tuple[Queue, list[str]]]],
+    got: frozenset[Delivered],
+) -> list[Outcome]:
+    """The ways to serve one kind after the other."""
     found = [Outcome(set(), {}, [])]
-    for kind, numbers in kinds.items():
-        line = lines[kind]
+    for kind, numbers in kinds:
         theirs = {row for row in got if row.request in numbers}
         found = _distinct(
             after
             for before in found
-            for after in _ways(world.now, requests, numbers, line, replace(before, allowed=before.delivered | theirs))
+            for after in _ways(
+                world.now, requests, numbers, lines[kind], replace(before, allowed=before.delivered | theirs)
+            )
             if after.delivered == before.delivered | theirs
         )
     return found

@@ -167,10 +167,11 @@ class Traffic(Board):
     def _compare_found(self, queue: Queue, name: str, messages: list[Message], found: dict[int, int]) -> None:
         doubles = [message for message in messages if message.value in found]
         ids = [message.transaction_id for message in doubles]
-        rows = self.postgres.call("find_ids", [queue.partitions[name].id] * len(ids), ids, self.world.now)
-        assert {row["item"]: row["offset"] for row in rows} == {
-            number: found[message.value] for number, message in enumerate(doubles, 1)
-        }
+        partition_ids, offsets = [queue.partitions[name].id] * len(ids), [found[message.value] for message in doubles]
+        rows = self.postgres.call("find_ids", partition_ids, offsets, ids, self.world.now)
+        assert sorted(row["item"] for row in rows) == list(range(1, len(ids) + 1))
+        others = [f"not {id}" for id in ids]
+        assert not self.postgres.call("find_ids", partition_ids, offsets, others, self.world.now)
 
     # Pop.
 

@@ -3,10 +3,11 @@
 What counts is how many pages a call looks at, not how long it takes.
 """
 
-import json
 import uuid
 
 import pytest
+
+from tests.sql.plans import pages
 
 pytestmark = pytest.mark.every_postgres
 
@@ -26,16 +27,6 @@ async def held(connect, queue):
     await holder.fetch("select pg_current_xact_id(), count(*) from queen.queues")
     yield
     await holder.execute("rollback")
-
-
-async def pages(queue, function, *arguments):
-    """How many pages a call looks at."""
-    arguments = (*arguments, queue.clock.now)
-    marks = ", ".join([*(f"${number}" for number in range(1, len(arguments))), f"p_now => ${len(arguments)}"])
-    plan = await queue.connection.fetchval(
-        f"explain (analyze, buffers, format json) select * from queen.{function}({marks})", *arguments
-    )
-    return json.loads(plan)[0]["Plan"]["Shared Hit Blocks"]
 
 
 async def one_round(queue, ids, group_id):

@@ -2,8 +2,9 @@
 
 The log is the index: a partition's ids are in its segments. This is a copy of the dedup window, and it is allowed to
 know too little, never to be wrong. For every partition it knows all ids of the window below `known`; what others wrote
-above that, the push call finds and tells. The newest ids are kept as they are; older ones as 64-bit hashes, in files
-when memory is short. A hash that matches is only a suspicion: the log is then asked (queen.find_ids).
+above that, the push call finds and tells. The newest ids are kept as they are; older ones as hashes with the low bits
+of their offsets, in files when memory is short. A hash that matches is only a suspicion, but it tells where in the log
+to look (queen.find_ids).
 
 Most ids are new, and one look at a filter of all partitions says so, for a whole flush at a time; it knows those of
 flushes that are on their way, too. What it suspects is looked for in these, and in the partition's own ids. Files have
@@ -112,6 +113,14 @@ class DedupWindow:
         entry = self._partitions.pop(partition_id, None)
         if entry is not None:
             self._bytes -= entry.bytes
+
+    def forget_all(self) -> None:
+        """Know nothing any more but what is on its way: files cannot be read."""
+        for partition_id in list(self._partitions):
+            self.drop(partition_id)
+        self.files.close()
+        self._room = self._bytes_max
+        self._renew_filter(0)
 
     def _note(self, keys: Keys) -> None:
         if not len(keys):

@@ -1,8 +1,8 @@
 """Keys of older ids in temporary files: 8 bytes of disk for an id, and 2 bytes of memory, or fewer.
 
-A file is one sorted run. In memory are a filter, which says of most keys that they are not in it, and the first key of
-every page: for a key that the filter suspects one page is read, as a rule from the system's own cache. Files have no
-name and are gone with the process.
+A file is one sorted run of keys with the low bits of their offsets. In memory are a filter, which says of most keys
+that they are not in it, and the first key of every page: for a key that the filter suspects one page is read, as a rule
+from the system's own cache. Files have no name and are gone with the process.
 
 A file holds ids of queues with the same window, of all their partitions. More is merged into it until it is full or an
 eighth of the window has passed. It is closed, and its space free, when the newest of its ids has left the window.
@@ -13,7 +13,7 @@ When the filters take half of the memory, the largest are halved: they suspect m
 import logging
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from io import FileIO
 from time import monotonic
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from queenmq.engine.drafts import NO_KEYS, Keys
-from queenmq.engine.keys import FILTER_WORD_KEYS_MAX, Filter, bits_of
+from queenmq.engine.keys import FILTER_WORD_KEYS_MAX, OFFSET_BITS, Filter, bits_of, found_in, last_placed
 from queenmq.engine.partitions import QueueInfo
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,7 @@ FILE_KEYS_MAX = 1 << 22  # a file is written anew when something is merged into 
 PIECE_KEYS_MAX = 1 << 18  # that are sorted at a time
 PIECES = 8  # in a file, or more
 KEY_BYTES = 8
+HASH_BYTES = slice(OFFSET_BITS // 8, KEY_BYTES) if sys.byteorder == "little" else slice(KEY_BYTES - OFFSET_BITS // 8)
 PAGE_KEYS = 128  # a kilobyte
 WORD_KEYS = 4  # of a filter in the beginning, when the file is full: about one new id in 190 is suspected
 WORD_KEYS_MAX = 16  # of one that is not halved any more: one in six
@@ -91,19 +92,37 @@ class KeyFile:
         places = np.flatnonzero(held)
         if len(places):
             suspected = keys[places]
-            pages = np.searchsorted(self._firsts, suspected, side="right") - 1
+            pages = np.searchsorted(self._firsts, last_placed(suspected), side="right") - 1
             held[places] = list(map(self._has, suspected.tolist(), pages.tolist()))
         return held
 
+    def find(self, keys: Keys, bits: Keys) -> Iterator[tuple[int, int]]:
+        """Where the keys are: their places among the keys, and the low bits of the offsets."""
+        for place in np.flatnonzero(self.filter.seen(keys, bits)).tolist():
+            key = keys[place : place + 1]
+            start = max(0, int(np.searchsorted(self._firsts, key[0])) - 1)
+            end = int(np.searchsorted(self._firsts, last_placed(key)[0], side="right"))
+            if start == end:
+                continue
+            for _, low_bits in found_in(np.frombuffer(self._pages(start, end), dtype=np.uint64), key):
+                yield place, low_bits
+
     def _has(self, key: int, page: int) -> bool:
-        """Whether the key is on the page; a page that cannot be read may have it, the log will tell."""
-        if page < 0 or self._file is None:
+        """Whether the key is on the page; a page that cannot be read may have it."""
+        if page < 0:
             return False
         try:
-            self._file.seek(page * PAGE_KEYS * KEY_BYTES)
-            return key.to_bytes(KEY_BYTES, sys.byteorder) in self._file.read(PAGE_KEYS * KEY_BYTES)
+            return key.to_bytes(KEY_BYTES, sys.byteorder)[HASH_BYTES] in self._pages(page, page + 1)
         except OSError:
             return True
+
+    def _pages(self, start: int, end: int) -> bytearray:
+        pages = bytearray((end - start) * PAGE_KEYS * KEY_BYTES)
+        assert self._file is not None
+        self._file.seek(start * PAGE_KEYS * KEY_BYTES)
+        count = self._file.readinto(pages)
+        del pages[count:]
+        return pages
 
     def _read_into(self, run: Keys) -> None:
         if self._file is None:
@@ -151,6 +170,15 @@ class KeyFiles:
         for file in self._files:
             held |= file.hold(keys, bits)
         return held
+
+    def find(self, keys: Keys) -> list[list[int]]:
+        """For each key the low bits of the offsets where it is; raises OSError when a file cannot be read."""
+        found: list[list[int]] = [[] for _ in keys]
+        bits = bits_of(keys)
+        for file in self._files:
+            for place, low_bits in file.find(keys, bits):
+                found[place].append(low_bits)
+        return found
 
     def add(self, keys: Sequence[Keys], newest: datetime, queues: Iterable[QueueInfo], window: timedelta) -> bool:
         """Write keys of ids that have this window; says whether that was possible."""

@@ -1,4 +1,10 @@
-"""Keys of ids: 64-bit hashes of an id with its partition, and a filter that says which were never seen."""
+"""Keys of ids: hashes of an id with its partition, and a filter that says which were never seen.
+
+A key has 64 bits, and a hash in the upper 40 of them. What is kept of an id has the low bits of its offset in the
+others: who finds it knows where in the log to look.
+"""
+
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,9 +13,12 @@ from queenmq.engine.drafts import Keys
 
 FILTER_WORDS_MIN = 512
 FILTER_WORD_KEYS_MAX = 2  # on average: then about one new id in 1,200 is suspected
-FILTER_SHIFTS = np.arange(0, 24, 6, dtype=np.uint64)  # where a key has the places of its bits
+FILTER_SHIFTS = np.arange(40, 64, 6, dtype=np.uint64)  # where a mixed hash has the places of its bits
+OFFSET_BITS = 24
+SAME_LOW_BITS = 1 << OFFSET_BITS  # from one offset to the next with the same low bits
 
-_ONE, _LOW_BITS = np.uint64(1), np.uint64(63)
+_ONE, _SIX_BITS, _MIX = np.uint64(1), np.uint64(63), np.uint64(0x9E3779B97F4A7C15)
+_OFFSET_BITS, _OFFSET = np.uint64(OFFSET_BITS), np.uint64(SAME_LOW_BITS - 1)
 
 
 class Filter:
@@ -49,14 +58,39 @@ class Filter:
 
 def bits_of(keys: Keys) -> Keys:
     """The bits of each key in its word of a filter."""
+    mixed = (keys >> _OFFSET_BITS) * _MIX
     bits = np.zeros(len(keys), dtype=np.uint64)
     for shift in FILTER_SHIFTS:
-        bits |= _ONE << ((keys >> shift) & _LOW_BITS)
+        bits |= _ONE << ((mixed >> shift) & _SIX_BITS)
     return bits
 
 
+def key_of(hashes: Keys) -> Keys:
+    """Hashes as keys."""
+    return hashes & ~_OFFSET
+
+
+def placed(keys: Keys, offsets: Keys) -> Keys:
+    """Keys with the low bits of offsets."""
+    return keys | (offsets & _OFFSET)
+
+
+def last_placed(keys: Keys) -> Keys:
+    """The largest that keys can become."""
+    return keys | _OFFSET
+
+
+def found_in(run: Keys, keys: Keys) -> Iterable[tuple[int, int]]:
+    """Where a sorted run has the keys: their places among the keys, and the low bits of the offsets."""
+    starts = np.searchsorted(run, keys)
+    counts = np.searchsorted(run, last_placed(keys), side="right") - starts
+    places = np.repeat(np.arange(len(keys)), counts)
+    nth = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return zip(places.tolist(), (run[starts[places] + nth] & _OFFSET).tolist(), strict=True)
+
+
 def among(run: Keys, keys: Keys) -> NDArray[np.bool_]:
-    """Which of the keys are in a sorted run."""
+    """Which of the keys are in a sorted run of keys."""
     if not len(run):
         return np.zeros(len(keys), dtype=bool)
     places = np.searchsorted(run, keys)

@@ -1,6 +1,7 @@
 """Which ids are in the log already: from memory where it knows, from the log where it does not."""
 
 import asyncio
+import logging
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from queenmq.engine.arrays import BIGINTS, PLAIN, listed, parameters
 from queenmq.engine.database import Database
 from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import Flush, IdKey, Keys, Original
@@ -18,11 +20,16 @@ from queenmq.engine.partitions import PartitionInfo
 from queenmq.engine.recent_ids import WrittenIds
 
 RECENT = "select * from queen.recent_ids($1)"
-FIND_IDS = "select * from queen.find_ids($1, $2)"
+FIND_IDS = f"select * from queen.find_ids({parameters(BIGINTS, BIGINTS, PLAIN)})"  # noqa: S608 (ours)
+
+NOT_READ = "a temporary file with transaction ids of the dedup window cannot be read; they are read from the log again"
+
+log = logging.getLogger(__name__)
 
 _ids = msgspec.json.Decoder(list[str | None])
 
 PartitionIds = tuple[PartitionInfo, Sequence[str]]
+Question = tuple[int, str, int]  # partition id, id, as of when
 
 
 class Originals:
@@ -39,20 +46,33 @@ class Originals:
 
         True until somebody waits: a flush that is on its way may end.
         """
-        looked_up: dict[tuple[int, str, int], Original | None] = {}
+        looked_up: dict[Question, Original | None] = {}
         while True:
             await self._load_windows(ids)
             while (seen := self._window.seen(keys)).any() and (other := clash()):
                 await asyncio.shield(other.done)
             if not seen.any():  # mostly
                 return {}
-            originals, doubtful = self._recall(ids, keys, seen, looked_up)
+            try:
+                originals, doubtful = self._recall(ids, keys, seen, looked_up)
+            except OSError as error:
+                log.warning(NOT_READ, extra={"error": str(error)})
+                self._window.forget_all()
+                continue
             if not doubtful:
                 return originals
-            asked = [each[0] for each in doubtful], [each[1] for each in doubtful]
             looked_up |= dict.fromkeys(doubtful)
-            for row in await self._database.rows(FIND_IDS, *asked):
-                looked_up[doubtful[row["item"] - 1]] = Original(row["offset"], row["created_at"])
+            asked = sorted((offset, question) for question, offsets in doubtful.items() for offset in offsets)
+            for row in await self._database.rows(
+                FIND_IDS,
+                listed([question[0] for _, question in asked]),
+                listed([offset for offset, _ in asked]),
+                [question[1] for _, question in asked],
+            ):
+                offset, question = asked[row["item"] - 1]
+                known = looked_up[question]
+                if known is None or offset < known.offset:
+                    looked_up[question] = Original(offset, row["created_at"])
 
     async def _load_windows(self, ids: Sequence[PartitionIds]) -> None:
         """Read the recent ids of partitions that we know nothing of."""
@@ -78,15 +98,15 @@ class Originals:
         ids: Sequence[PartitionIds],
         keys: Keys,
         seen: NDArray[np.bool_],
-        looked_up: dict[tuple[int, str, int], Original | None],
-    ) -> tuple[dict[IdKey, Original], list[tuple[int, str, int]]]:
-        """Originals that we know, or have looked up, and what is still to be looked up: partition id, id, as of when.
+        looked_up: dict[Question, Original | None],
+    ) -> tuple[dict[IdKey, Original], dict[Question, list[int]]]:
+        """Originals that we know, or have looked up, and what is still to be looked up, with the offsets to look at.
 
         In doubt are ids that are known by their hash or more than once, and those that seem to have left the window,
         by a clock that is not the log's.
         """
         originals: dict[IdKey, Original] = {}
-        doubtful: list[tuple[int, str, int]] = []
+        doubtful: dict[Question, list[int]] = {}
         now = datetime.now(UTC)
         for partition, suspected, own, filed in self._suspected(ids, keys, seen):
             entry = self._window.get(partition.id)
@@ -94,17 +114,18 @@ class Originals:
                 continue
             window = partition.queue.dedup_window
             fresh = entry.originals(suspected)
-            hashed = filed | entry.suspects(own, window)
-            for id, has_hash in zip(suspected, hashed.tolist(), strict=True):
+            for id, packed, in_files in zip(suspected, entry.suspects(own, window), filed, strict=True):
                 known = fresh.get(id, [])
-                if not known and not has_hash:
+                hashed = packed + in_files
+                if not known and not hashed:
                     continue
                 inside = [each for each in known if each.created_at >= now - window]
                 original = inside[-1] if inside else None
-                if has_hash or len(known) != 1 or not inside:
+                if hashed or len(known) != 1 or not inside:
                     key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
                     if key not in looked_up:
-                        doubtful.append(key)
+                        doubtful[key] = [offset for low_bits in hashed for offset in entry.offsets(low_bits)]
+                        doubtful[key] += [each.offset for each in known]
                     original = looked_up.get(key) or original  # it may have come after we asked
                 if original is not None:
                     originals[partition.id, id] = original
@@ -112,12 +133,12 @@ class Originals:
 
     def _suspected(
         self, ids: Sequence[PartitionIds], keys: Keys, seen: NDArray[np.bool_]
-    ) -> Iterable[tuple[PartitionInfo, Sequence[str], Keys, NDArray[np.bool_]]]:
-        """Those of the ids that are perhaps known: few, as a rule; their keys, and which of these are in files."""
+    ) -> Iterable[tuple[PartitionInfo, Sequence[str], Keys, list[list[int]]]]:
+        """Those of the ids that are perhaps known: few, as a rule; their keys, and what files say of these."""
         starts = list(accumulate((len(own) for _, own in ids), initial=0))
         places = np.flatnonzero(seen)
         suspected = keys[places]
-        filed = self._window.files.hold(suspected)
+        filed = self._window.files.find(suspected)
         found: dict[int, list[str]] = defaultdict(list)
         for place in places.tolist():
             number = bisect_right(starts, place) - 1

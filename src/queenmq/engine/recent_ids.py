@@ -1,4 +1,4 @@
-"""The recent ids of one partition: the newest as they are, older ones as keys, sorted when somebody asks."""
+"""The recent ids of one partition: the newest as they are, older ones as keys with the low bits of their offsets."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -8,10 +8,9 @@ from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from queenmq.engine.drafts import NO_KEYS, Draft, Keys, Original
-from queenmq.engine.keys import among
+from queenmq.engine.keys import SAME_LOW_BITS, found_in, key_of, placed
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
 from queenmq.engine.requests import given
 
@@ -36,6 +35,13 @@ class WrittenIds(Struct, gc=False):
     ids: Sequence[str | None]  # nothing where no message has one
     created_at: datetime
     keys: Keys = NO_KEYS  # of the ids
+
+    def placed_keys(self) -> Keys:
+        """The keys with the low bits of their offsets."""
+        offsets = np.arange(self.first_offset, self.first_offset + len(self.ids), dtype=np.uint64)
+        if len(self.keys) < len(offsets):  # some have no id
+            offsets = offsets[[id is not None for id in self.ids]]
+        return placed(self.keys, offsets)
 
 
 class RecentIds:
@@ -91,13 +97,18 @@ class RecentIds:
                         own.append(Original(offset, each.created_at))
         return found
 
-    def suspects(self, keys: Keys, window: timedelta) -> NDArray[np.bool_]:
-        """Which keys are among the packed ones: most likely duplicates."""
+    def suspects(self, keys: Keys, window: timedelta) -> list[list[int]]:
+        """For each key the low bits of the offsets where packed ids have it: most likely duplicates."""
         self._sort(window)
-        hit = np.zeros(len(keys), dtype=bool)
+        found: list[list[int]] = [[] for _ in keys]
         for _, packed in self._packed:
-            hit |= among(packed, keys)
-        return hit
+            for place, low_bits in found_in(packed, keys):
+                found[place].append(low_bits)
+        return found
+
+    def offsets(self, low_bits: int) -> Sequence[int]:
+        """Where a message with these low bits may be: at few places, as a partition is long before there are two."""
+        return range(low_bits, max((self.known, *self._islands.values())), SAME_LOW_BITS)
 
     def add(self, written: WrittenIds) -> None:
         """A segment that was written: by us, or missed and told by a push."""
@@ -132,7 +143,7 @@ class RecentIds:
         if not self._fresh:
             return
         newest = max(each.created_at for each in self._fresh)
-        run = np.concatenate([each.keys for each in self._fresh])
+        run = np.concatenate([each.placed_keys() for each in self._fresh])
         self.packings += 1
         self.packed_count += len(run)
         self.bytes += PACKED_ID_BYTES * len(run) - FRESH_ID_BYTES * self._fresh_count - SEGMENT_BYTES * len(self._fresh)
@@ -192,7 +203,7 @@ def keys_of(ids: Sequence[tuple[int, Sequence[str]]]) -> Keys:
     keys ^= keys >> _HALF
     keys *= _MIX
     keys ^= keys >> _HALF
-    return keys
+    return key_of(keys)
 
 
 def give_keys(segments: Sequence[WrittenIds | Draft]) -> Keys:
