@@ -4,7 +4,6 @@ asyncpg looks at each element of an array to see whether it is an array too, whi
 """
 
 from collections.abc import Sequence
-from itertools import count
 
 import msgspec
 
@@ -22,7 +21,7 @@ _lines = msgspec.json.Encoder().encode_lines
 
 def parameters(*kinds: str) -> str:
     """Where arguments of these kinds go in a statement, in order."""
-    return ", ".join(kind.format(number) for kind, number in zip(kinds, count(1), strict=False))
+    return ", ".join(kind.format(number) for number, kind in enumerate(kinds, 1))
 
 
 def lines(values: Sequence[Sequence[object] | None]) -> str:

@@ -58,18 +58,19 @@ class Originals:
             except OSError as error:
                 log.warning(NOT_READ, extra={"error": str(error)})
                 self._window.forget_all()
+                looked_up.clear()
                 continue
             if not doubtful:
                 return originals
             looked_up |= dict.fromkeys(doubtful)
-            asked = sorted((offset, question) for question, offsets in doubtful.items() for offset in offsets)
+            asked = [(question, offset) for question, offsets in doubtful.items() for offset in offsets]
             for row in await self._database.rows(
                 FIND_IDS,
-                listed([question[0] for _, question in asked]),
-                listed([offset for offset, _ in asked]),
-                [question[1] for _, question in asked],
+                listed([question[0] for question, _ in asked]),
+                listed([offset for _, offset in asked]),
+                [question[1] for question, _ in asked],
             ):
-                offset, question = asked[row["item"] - 1]
+                question, offset = asked[row["item"] - 1]
                 known = looked_up[question]
                 if known is None or offset < known.offset:
                     looked_up[question] = Original(offset, row["created_at"])
