@@ -299,16 +299,6 @@ async def test_a_consumer_that_comes_back_leaves_those_alone_who_wait(open_quiet
     assert sorted(poll.done() for poll in polls) == [False, False, True]
 
 
-async def test_a_consumer_that_does_not_come_back_is_replaced(open_quiet):
-    engine = await open_quiet()
-    await engine.push(messages("orders", 1, 2))
-    popped = await pop(engine, "orders")
-    poll = waits(engine, "orders")
-    await parked(engine)
-    await ack(engine, popped)
-    assert values(await poll) == [2]
-
-
 async def test_many_pushes_and_polls_at_once_deliver_everything_without_the_fallback(open_quiet):
     here, there = await open_quiet(), await open_quiet()
     polls = [waits(engine, "orders") for engine in (here, there) for _ in range(20)]
