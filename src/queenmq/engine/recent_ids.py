@@ -36,13 +36,6 @@ class WrittenIds(Struct, gc=False):
     created_at: datetime
     keys: Keys = NO_KEYS  # of the ids
 
-    def placed_keys(self) -> Keys:
-        """The keys with the low bits of their offsets."""
-        offsets = np.arange(self.first_offset, self.first_offset + len(self.ids), dtype=np.uint64)
-        if len(self.keys) < len(offsets):  # some have no id
-            offsets = offsets[[id is not None for id in self.ids]]
-        return placed(self.keys, offsets)
-
 
 class RecentIds:
     """The ids of one partition inside the dedup window, complete below `known` with those that are in files."""
@@ -143,7 +136,7 @@ class RecentIds:
         if not self._fresh:
             return
         newest = max(each.created_at for each in self._fresh)
-        run = np.concatenate([each.placed_keys() for each in self._fresh])
+        run = _placed_keys(self._fresh)
         self.packings += 1
         self.packed_count += len(run)
         self.bytes += PACKED_ID_BYTES * len(run) - FRESH_ID_BYTES * self._fresh_count - SEGMENT_BYTES * len(self._fresh)
@@ -204,6 +197,17 @@ def keys_of(ids: Sequence[tuple[int, Sequence[str]]]) -> Keys:
     keys *= _MIX
     keys ^= keys >> _HALF
     return key_of(keys)
+
+
+def _placed_keys(segments: Sequence[WrittenIds]) -> Keys:
+    """The keys of segments with the low bits of their offsets."""
+    keys = np.concatenate([each.keys for each in segments])
+    counts = np.array([len(each.ids) for each in segments])
+    firsts = np.array([each.first_offset for each in segments])
+    offsets = np.repeat(firsts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    if len(keys) < len(offsets):  # some have no id
+        offsets = offsets[[id is not None for each in segments for id in each.ids]]
+    return placed(keys, offsets.astype(np.uint64))
 
 
 def give_keys(segments: Sequence[WrittenIds | Draft]) -> Keys:
