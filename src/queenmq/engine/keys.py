@@ -84,6 +84,8 @@ def found_in(run: Keys, keys: Keys) -> Iterable[tuple[int, int]]:
     """Where a sorted run has the keys: their places among the keys, and the low bits of the offsets."""
     starts = np.searchsorted(run, keys)
     counts = np.searchsorted(run, last_placed(keys), side="right") - starts
+    if not counts.any():  # mostly
+        return ()
     places = np.repeat(np.arange(len(keys)), counts)
     nth = np.arange(len(places)) - np.repeat(np.cumsum(counts) - counts, counts)
     return zip(places.tolist(), (run[starts[places] + nth] & _OFFSET).tolist(), strict=True)
