@@ -10,7 +10,7 @@ CREATE SCHEMA queen;
 
 -- function queen.advance_group(text, text, smallint, pg_snapshot, boolean, timestamp with time zone)
 
--- function queen.append_staged(bigint[], text[], bigint[])
+-- function queen.append_staged(bigint[], integer)
 
 -- function queen.attach_groups(integer)
 
@@ -94,7 +94,7 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.discard_staged(bigint[], text, timestamp with time zone)
 
--- function queen.drop_duplicates(bigint[], text[], bigint[], timestamp with time zone)
+-- function queen.drop_duplicates(bigint[], integer, timestamp with time zone)
 
 -- function queen.ensure_partitions(text[], text[])
 

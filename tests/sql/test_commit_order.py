@@ -7,6 +7,7 @@ from itertools import permutations, product
 import pytest
 
 from queenmq.errors import GroupNotFound, MessageNotFound
+from tests.sql.plans import pages
 
 pytestmark = pytest.mark.every_postgres
 
@@ -224,6 +225,24 @@ async def test_with_the_users_ids_duplicates_are_left_out(queue):
     assert row[0] == 3
     assert await stored(queue) == ["before", "b", "c", "a"]
     assert await queue.connection.fetchval("select count(*) from queen.segments where queue_id = 0") == 0
+
+
+@pytest.mark.parametrize("own_ids", [False, True])
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_commit_costs_the_same_whatever_else_is_stored(queue, own_ids, analyzed):
+    async def commit(epoch):
+        batch = [(f"p{n % 50}", [f"{epoch} {n}"]) for n in range(100)]
+        staged = await stage(queue, "w", *batch)
+        return await pages(queue, "commit_write", "w", epoch, "orders", [staged], len(batch), own_ids)
+
+    await commit(0)  # makes the partitions
+    before = await commit(1)
+    ids = [await queue.partition_id("others", f"p{n}") for n in range(100)]
+    for _ in range(100):
+        await queue.call("push_segments", ids, [1] * 100, [b"[1]"] * 100)
+    if analyzed:
+        await queue.connection.execute("analyze queen.segments")
+    assert await commit(2) < 2 * before
 
 
 async def test_what_is_staged_is_nowhere_to_be_seen(queue):

@@ -25,6 +25,7 @@ declare
     v_last      bigint;
     v_names     text[];
     v_ids       bigint[];
+    v_queue_id  int;
     v_messages  bigint := 0;
 begin
     insert into queen.writes (id, epoch, written_at, messages) values (p_write_id, -1, p_now, 0) on conflict do nothing;
@@ -39,13 +40,13 @@ begin
 
     v_names := array(select distinct partition_name from queen.staged_segments where stage_id = any (p_stage_ids) order by 1);
     if v_names <> '{}' then
-        select array_agg(e.partition_id order by e.item) into v_ids
+        select array_agg(e.partition_id), min(e.queue_id) into v_ids, v_queue_id
           from queen.ensure_partitions(array_fill(p_queue, array[cardinality(v_names)]), v_names) as e;
         perform 1 from queen.partition_lookup l where l.partition_id = any (v_ids) order by l.partition_id for no key update;
         if p_own_ids then
-            perform queen.drop_duplicates(p_stage_ids, v_names, v_ids, p_now);
+            perform queen.drop_duplicates(p_stage_ids, v_queue_id, p_now);
         end if;
-        v_messages := queen.append_staged(p_stage_ids, v_names, v_ids);
+        v_messages := queen.append_staged(p_stage_ids, v_queue_id);
     end if;
 
     perform queen.discard_staged(p_stage_ids, p_write_id, p_now - interval '1 day');
