@@ -1,5 +1,8 @@
 """What a Python worker of Spark keeps from one task to the next."""
 
+import subprocess
+import sys
+
 import pytest
 
 from queenmq.config import Settings
@@ -9,6 +12,22 @@ from queenmq.spark.workers import working
 
 PID = "select pg_backend_pid()"
 SETTINGS = Settings.load({})
+BATCHES = """
+import gc, resource, sys
+from queenmq.config import Settings
+from queenmq.spark.workers import working
+
+def batch():
+    return [b"x" * (1 << 20) for _ in range(40)]
+
+with working(sys.argv[1], Settings.load({}), {}):
+    import decimal, fractions, statistics  # as much is imported when it is first used
+    batch()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    batch()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(len(gc.get_objects()))
+"""
 
 
 def task(dsn: str, plans: dict[str, str] | None = None) -> int:
@@ -46,3 +65,10 @@ def test_no_more_than_one_is_left(database):
         assert inner.value(PID) != outer.value(PID)
     assert inner.closed
     assert not outer.closed
+
+
+def test_memory_is_kept_and_what_is_imported_is_no_garbage(database):
+    command = [sys.executable, "-c", BATCHES, database]
+    faults, objects = map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    assert faults < 1_000  # 40 MB are 10,000 pages
+    assert objects < 1_000  # it was 29,000 when only what was there before the first task was left out

@@ -129,4 +129,4 @@ def _places(words: Words) -> Numbers:
         left ^= lowest
         more = left != 0
         at, left = at[more], left[more]
-    return np.sort(np.concatenate(found))
+    return np.sort(np.concatenate(found), kind="stable")  # a few runs that are sorted: these are merged

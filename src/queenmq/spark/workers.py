@@ -1,5 +1,6 @@
 """Python workers of Spark, which live on from task to task, and what they keep meanwhile."""
 
+import ctypes
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,11 @@ from queenmq.spark.connection import Connection
 
 Address = tuple[str, Mapping[str, str]]
 
+# Of glibc's malloc.h: memory that is free at the end of the heap, and blocks that are not taken from the heap.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT_BYTES = 64 << 20  # some batches, as they lie around while one is made
+BLOCK_BYTES = 32 << 20  # the most that glibc takes
+
 _left: list[tuple[Address, Connection]] = []  # by the last task: one at most
 
 
@@ -21,13 +27,14 @@ def working(dsn: str, settings: Settings, plans: Mapping[str, str]) -> Iterator[
     A session that begins costs PostgreSQL as much as reading some ten thousand messages. It is left to the next task
     only when all went well, and ends with the worker: Spark ends those that have had nothing to do for a minute.
     """
-    _settle()
+    _keep_memory()
     connection = _taken((dsn, plans)) or Connection(dsn, settings, plans)
     try:
         yield connection
     except BaseException:
         connection.close()
         raise
+    _settle()
     leave()
     _left.append(((dsn, plans), connection))
 
@@ -54,7 +61,22 @@ def _taken(address: Address) -> Connection | None:
 
 
 @cache
+def _keep_memory() -> None:
+    """Let the C library keep what a batch has used for the next one, where it is one that can be asked to.
+
+    Otherwise it gives megabytes back to the kernel after every batch, and gets them anew, page by page.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+        mallopt(M_MMAP_THRESHOLD, BLOCK_BYTES)
+
+
+@cache
 def _settle() -> None:
-    """Exempt what is imported from the collection of garbage that Spark makes after every task: it is never garbage."""
+    """Exempt what the first task has imported from the collection of garbage that Spark makes after every one.
+
+    It is never garbage. Not earlier: much is imported only when it is first used.
+    """
     gc.collect()
     gc.freeze()
