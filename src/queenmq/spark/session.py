@@ -36,8 +36,11 @@ LOCAL_DEFAULTS = {
     "spark.driver.host": "localhost",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
-    # Checkpoints on this machine's disks: Hadoop starts twelve programs to write a file with a checksum, six without.
-    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    # Checkpoints on this machine's disks. Left alone, Hadoop starts twelve programs for each file: readlink, chmod.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
 
 
