@@ -9,6 +9,8 @@ import uuid
 
 import pytest
 
+from tests.sql.plans import pages_of
+
 pytestmark = pytest.mark.every_postgres
 
 FEW, MANY = 10, 100_000
@@ -270,3 +272,17 @@ async def test_ids_of_others_are_compared_once_each(queue):
         assert row["first_offsets"]
         assert pairs_compared(explained) == {}
     assert row["missed_offsets"] == [0]
+
+
+async def test_new_partitions_cost_the_same_however_many_there_are(queue):
+    """PostgreSQL plans anew for the first calls of a session and then keeps a plan, whatever has been counted."""
+    for table in ("queues", "partitions", "partition_lookup"):
+        await queue.connection.execute(f"alter table queen.{table} set (autovacuum_enabled = off)")
+    taken = []
+    for start in range(0, 3_000, 300):
+        names = [f"p{n}" for n in range(start, start + 300)]
+        ensure = "select * from queen.ensure_partitions($1, $2)"
+        taken.append(await pages_of(queue.connection, ensure, ["orders"] * 300, names))
+    assert max(taken[1:]) < 2 * min(taken[1:])
+    read = "select * from queen.read_ranges($1, $2, array_fill(0, array[300]), array_fill(0, array[300]), 0)"
+    assert await pages_of(queue.connection, read, ["orders"] * 300, names) < max(taken)

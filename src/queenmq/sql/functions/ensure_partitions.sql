@@ -7,6 +7,9 @@
 -- Partitions of one queue are created one transaction at a time, under the queue's row lock, so
 -- their ids become visible in order: queen.extend_group relies on that.
 --
+-- A partition is looked up by queue and name in a query of its own: a join might look up the queue alone, and go through
+-- all of its partitions for each name, as long as there are no statistics.
+--
 -- Locks:   the queue rows, in id order, only if something is missing.
 -- Raises:  QN421 bad name.
 create function queen.ensure_partitions(
@@ -23,9 +26,9 @@ declare
     v_new    bigint[];
     v_queue  int;
 begin
-    if (select count(*) from unnest(p_queues, p_partitions) as i (q, p)
-          join queen.queues q on q.name = i.q
-          join queen.partitions p on p.queue_id = q.id and p.name = i.p) < cardinality(p_queues) then
+    if exists (select from unnest(p_queues, p_partitions) as i (q, p)
+                 left join queen.queues q on q.name = i.q
+                where (select p.id from queen.partitions p where p.queue_id = q.id and p.name = i.p) is null) then
 
         perform queen.check_name(q, 'queue'), queen.check_name(p, 'partition')
            from (select distinct q, p from unnest(p_queues, p_partitions) as i (q, p)) as i;
@@ -54,7 +57,7 @@ begin
             select distinct q.id as queue_id, i.p as name
               from unnest(p_queues, p_partitions) as i (q, p)
               join queen.queues q on q.name = i.q
-             where not exists (select from queen.partitions p where p.queue_id = q.id and p.name = i.p)
+             where (select p.id from queen.partitions p where p.queue_id = q.id and p.name = i.p) is null
              order by 1, 2
         ), created as (
             insert into queen.partitions (queue_id, name) select m.queue_id, m.name from missing m
@@ -79,7 +82,7 @@ begin
     select i.n::int, p.id, q.id, l.next_offset, q.encryption_enabled, q.dedup_window_seconds
       from unnest(p_queues, p_partitions) with ordinality as i (q, p, n)
       join queen.queues q on q.name = i.q
-      join queen.partitions p on p.queue_id = q.id and p.name = i.p
+     cross join lateral (select p.id from queen.partitions p where p.queue_id = q.id and p.name = i.p offset 0) as p
       join queen.partition_lookup l on l.partition_id = p.id;
 end $$;
 comment on function queen.ensure_partitions is 'Ids of named partitions, created where they are missing.';

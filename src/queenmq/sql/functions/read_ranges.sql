@@ -29,7 +29,8 @@ begin
         select i.n, i."offset", i.bytes, l.partition_id, l.start_offset, l.next_offset
           from unnest(p_queues, p_partitions, p_offsets, p_bytes) with ordinality as i (queue, partition, "offset", bytes, n)
           left join queen.queues q on q.name = i.queue
-          left join queen.partitions p on p.queue_id = q.id and p.name = i.partition
+          left join lateral (select p.id from queen.partitions p
+                              where p.queue_id = q.id and p.name = i.partition offset 0) as p on true
           left join queen.partition_lookup l on l.partition_id = p.id
          order by i.n
     loop
