@@ -20,7 +20,7 @@ from queenmq.spark.workers import working
 if TYPE_CHECKING:
     from queenmq.spark.arrow import Assembler
 
-FETCH_BYTES = 4 << 20  # about so much at a time: Spark wants large batches, and processors small ones
+FETCH_BYTES = 8 << 20  # about so much at a time: Spark wants large batches, and processors small ones
 FETCH_ROWS_MAX = 4_000  # at most so many segments
 
 # A task reads a range of the index. Left alone, PostgreSQL would rather read the whole table, in every task.
