@@ -43,7 +43,7 @@ begin
          where l.partition_id = i.id
         returning l.partition_id, l.last_message_at, i.messages
     )
-    select array_agg(p.partition_id order by p.partition_id), max(p.last_message_at), coalesce(sum(p.messages), 0)
+    select array_agg(p.partition_id order by p.partition_id), min(p.last_message_at), coalesce(sum(p.messages), 0)
       into v_ids, v_now, v_messages from pushed p;
     if v_messages = 0 then
         return 0;
