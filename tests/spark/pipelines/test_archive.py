@@ -97,6 +97,16 @@ async def test_a_step_has_about_so_many_messages_and_a_file_too(push, run, place
     assert max(len(step.files) for step in steps) == 2
 
 
+async def test_only_what_repeats_itself_has_a_dictionary(push, run, place):
+    await push("orders", "ann", *({"customer": "ann", "tags": ["a"]} for _ in range(3)), headers={"v": "1"})
+    await run(schema="customer string, tags array<string>")
+    [path] = files(place, "queue=orders/*/*.parquet")
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    columns = [group.column(number) for number in range(group.num_columns)]
+    plain = {each.path_in_schema for each in columns if not each.has_dictionary_page}
+    assert plain == {"offset", "message_id", "transaction_id", "payload"}
+
+
 async def test_a_typed_archive_has_the_fields_beside_the_text(push, run, place):
     await push("orders", "ann", {"total": 3, "more": True}, "nothing of the kind")
     await run(schema="total int")

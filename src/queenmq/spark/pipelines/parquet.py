@@ -17,6 +17,7 @@ from queenmq.spark.pipelines.manifest import File
 from queenmq.spark.pipelines.store import Store
 
 GROUP_ROWS = 65_536  # always so many, however the rows arrive
+UNIQUE = {"offset", "message_id", "transaction_id", "payload"}  # a dictionary of these is as large as they are
 KEYS = ["day", "file"]
 HEADERS = pa.map_(pa.string(), pa.string())
 Key = tuple[str, int]  # day, number of the file
@@ -32,7 +33,7 @@ class Writer:
         self._store, self._path = store, path
         self._stack = ExitStack()
         stream = self._stack.enter_context(store.create(path))
-        self._parquet = pq.ParquetWriter(stream, schema, compression="zstd")
+        self._parquet = pq.ParquetWriter(stream, schema, compression="zstd", use_dictionary=_repeated(schema))
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
         self._written = 0
@@ -62,6 +63,25 @@ class Writer:
             self._written += min(GROUP_ROWS, table.num_rows)
             table = table.slice(GROUP_ROWS)
         self._waiting = [] if table is None else table.to_batches()
+
+
+def _repeated(schema: pa.Schema) -> list[str]:
+    """The columns that repeat themselves, by their paths in the file; fields of a payload may well."""
+    return [path for field in schema for path in _paths(field) if path not in UNIQUE]
+
+
+def _paths(field: pa.Field, above: str = "") -> Iterator[str]:
+    path, kind = above + field.name, field.type
+    if pa.types.is_struct(kind):
+        for own in kind:
+            yield from _paths(own, f"{path}.")
+    elif pa.types.is_map(kind):
+        yield from _paths(kind.key_field, f"{path}.key_value.")
+        yield from _paths(kind.item_field, f"{path}.key_value.")
+    elif pa.types.is_list(kind):
+        yield from _paths(kind.value_field.with_name("element"), f"{path}.list.")
+    else:
+        yield path
 
 
 def write_files(runs: Iterable[tuple[Key, pa.RecordBatch]], location: str, queue: str, step: str) -> pa.RecordBatch:
