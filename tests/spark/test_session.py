@@ -76,3 +76,16 @@ def test_secrets_are_redacted_and_settings_can_be_overridden(spark):
     assert "queen_dsn" in DEFAULTS["spark.redaction.regex"]
     assert spark.conf.get("spark.sql.streaming.metricsEnabled") == "false"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+def test_local_files_have_no_checksums(spark, tmp_path):
+    query = spark.readStream.format("rate").load().writeStream.format("noop")
+    query.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+    assert (tmp_path / "metadata").exists()
+    assert not list(tmp_path.rglob("*.crc"))
+
+
+def test_the_process_of_a_stream_does_without_the_engine():
+    script = "import sys, queenmq.spark.source; print('queenmq.engine.engine' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert found.stdout.strip() == "False"
