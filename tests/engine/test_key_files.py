@@ -57,7 +57,7 @@ class Writer:
         for number, partition in enumerate(self.partitions):
             ids = [id for _, written, ids in self.written if written == number for id in ids]
             keys, entry = keys_of([(number, ids)]), self.window.get(number)
-            fresh = entry.originals(ids)
+            fresh = entry.originals(ids, keys)
             hashed = zip(entry.suspects(keys, partition.queue.dedup_window), self.window.files.find(keys), strict=True)
             for offset, (id, (packed, filed)) in enumerate(zip(ids, hashed, strict=True)):
                 places = {place for low_bits in packed + filed for place in entry.offsets(low_bits)}

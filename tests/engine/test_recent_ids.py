@@ -29,6 +29,10 @@ def suspects(recent, ids, window):
     return list(compress(ids, recent.suspects(keys_of([(recent.partition_id, ids)]), window)))
 
 
+def originals(recent, ids):
+    return recent.originals(ids, keys_of([(recent.partition_id, ids)]))
+
+
 def where(recent, id):
     [found] = recent.suspects(keys_of([(recent.partition_id, [id])]), HOUR)
     return [offset for low_bits in found for offset in recent.offsets(low_bits)]
@@ -40,7 +44,7 @@ def test_ids_below_a_gap_are_known_when_the_gap_is_filled():
     assert ids.known == 10
     add(ids, 10, 2, ["a", "b"], NOON, HOUR)
     assert ids.known == 13
-    assert ids.originals(["b", "c", "x"]) == {"b": [Original(11, NOON)], "c": [Original(12, NOON)]}
+    assert originals(ids, ["b", "c", "x"]) == {"b": [Original(11, NOON)], "c": [Original(12, NOON)]}
 
 
 def test_a_gap_whose_content_was_told_is_closed():
@@ -55,16 +59,16 @@ def test_many_ids_are_found_as_few_are():
     every = [str(n) for n in range(100)]
     for n in range(0, 100, 10):
         add(ids, n, 10, every[n : n + 10], NOON + timedelta(seconds=n), HOUR)
-    originals = ids.originals([*every, "x"])
-    assert originals == {id: ids.originals([id])[id] for id in every}
-    assert originals["37"] == [Original(37, NOON + timedelta(seconds=30))]
+    found = originals(ids, [*every, "x"])
+    assert found == {id: originals(ids, [id])[id] for id in every}
+    assert found["37"] == [Original(37, NOON + timedelta(seconds=30))]
 
 
 def test_an_old_id_becomes_a_suspicion_and_then_nothing(monkeypatch):
     monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 2)
     ids = RecentIds(1, 0)
     add(ids, 0, 3, ["a", "b", "c"], NOON, HOUR)
-    assert ids.originals(["a"]) == {}
+    assert originals(ids, ["a"]) == {}
     assert suspects(ids, ["a", "x", "c"], HOUR) == ["a", "c"]
     add(ids, 3, 1, ["d"], NOON + 2 * HOUR, HOUR)
     assert suspects(ids, ["a", "b", "c"], HOUR) == []
@@ -96,7 +100,7 @@ def test_thousands_of_packed_ids_are_all_suspected_and_no_others_are(monkeypatch
     for n in range(0, 5_000, 7):
         part = every[n : n + 7]
         add(ids, n, len(part), part, NOON + timedelta(seconds=n), HOUR * 24)
-    assert set(suspects(ids, every, HOUR * 24)) | set(ids.originals(every)) == set(every)
+    assert set(suspects(ids, every, HOUR * 24)) | set(originals(ids, every)) == set(every)
     assert suspects(ids, [f"other {n}" for n in range(5_000)], HOUR * 24) == []
 
 

@@ -3,9 +3,11 @@
 asyncpg looks at each element of an array to see whether it is an array too, which takes longer than all the rest.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
+
+from queenmq.model.lazily import Lazily
 
 BIGINTS, BOOLEANS, INTS = "${}::text::bigint[]", "${}::text::boolean[]", "${}::text::int[]"
 FLOATS, MOMENTS, UUIDS = "${}::text::float8[]", "${}::text::timestamptz[]", "${}::text::uuid[]"
@@ -17,6 +19,7 @@ POP_ARGUMENTS = (NAMES,) * 5 + (INTS, INTS, FLOATS, BOOLEANS, UUIDS, NAMES, MOME
 
 _encode = msgspec.json.encode
 _lines = msgspec.json.Encoder().encode_lines
+_texts = msgspec.json.Decoder(list[str | None])
 
 
 def parameters(*kinds: str) -> str:
@@ -27,6 +30,20 @@ def parameters(*kinds: str) -> str:
 def lines(values: Sequence[Sequence[object] | None]) -> str:
     """JSON arrays, or null where there is nothing to say, as lines of one text; no value has a line's end in it."""
     return _lines(values)[:-1].decode()
+
+
+class Texts(Lazily[str | None]):
+    """A JSON array of texts that stays one until somebody looks: many strings that live long make new ones slow."""
+
+    def __init__(self, line: str, count: int) -> None:
+        self._line = line
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def _make(self) -> Iterable[str | None]:
+        return _texts.decode(self._line)
 
 
 def names(values: Sequence[str | None]) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
+from queenmq.engine.arrays import Texts, lines
 from queenmq.engine.partitions import Name, PartitionInfo
 from queenmq.engine.requests import (
     SEGMENT_BYTES_MAX,
@@ -30,12 +31,15 @@ from queenmq.engine.requests import (
     given_any,
 )
 from queenmq.model import Pushed, PushedRun
+from queenmq.model.outgoing import spread
 from queenmq.model.payloads import json_array
 
 Address = TypeVar("Address", bound=Hashable)
 Places = Sequence[int]  # of messages among those that travel together
 IdKey = tuple[int, str]  # partition id, transaction id
 Keys = NDArray[np.uint64]  # hashes of ids with their partitions
+
+RUN_MESSAGES_MIN = 4  # in a run, on average, to be worth one
 
 NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 
@@ -51,6 +55,7 @@ class Draft(Struct, gc=False):
     headers: Column[Raw]
     producer: str | None
     keys: Keys = NO_KEYS  # of the ids, where they have to be new
+    kept_ids: Column[str] = None  # the ids, for those who keep them
 
     @property
     def has_window(self) -> bool:
@@ -63,8 +68,7 @@ class Draft(Struct, gc=False):
             id = self.ids[0] if self.ids is not None else None
             answers[self.places[0]] = Pushed(self.partition.id, first_offset, created_at, id)
             return
-        for place, each in zip(self.places, self.run(first_offset, created_at), strict=True):
-            answers[place] = each
+        spread(self.run(first_offset, created_at), self.places, answers)
 
     def run(self, first_offset: int, created_at: datetime) -> PushedRun:
         """What became of the messages, in order."""
@@ -89,11 +93,24 @@ class Flush(Struct):
     drafts: list[Draft]
     looked_up: set[str]  # queues where a partition may be new: no group could have been waiting for it
     lessons: int  # that the window had when ids were compared with it
+    id_lines: str | None = None  # the ids of all drafts, as they travel
     expected: dict[int, int] = {}  # by partition id: up to where we know the partition's ids
     entries: dict[int, object] = {}  # by partition id: who knows them
     beside: set[UUID] = set()  # flushes in flight meanwhile: ours has none of their ids
     duplicates: list[tuple[int, PartitionInfo, str, Original]] = []  # by place
     repeats: list[tuple[int, PartitionInfo, str]] = []  # ids that come twice in this very flush
+
+    @property
+    def is_few_runs(self) -> bool:
+        """Whether all messages are new, and follow each other in a few partitions."""
+        all_new = not self.duplicates and not self.repeats
+        return all_new and self.request.size >= RUN_MESSAGES_MIN * len(self.drafts)
+
+    def encode_ids(self) -> None:
+        """From now on nobody has to keep the ids themselves."""
+        self.id_lines = lines([draft.ids for draft in self.drafts])
+        for draft, line in zip(self.drafts, self.id_lines.split("\n"), strict=True):
+            draft.kept_ids = draft.ids if draft.ids is None or len(draft.ids) == 1 else Texts(line, len(draft.ids))
 
 
 def segmented(

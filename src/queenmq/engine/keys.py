@@ -12,19 +12,31 @@ from numpy.typing import NDArray
 from queenmq.engine.drafts import Keys
 
 FILTER_WORDS_MIN = 512
-FILTER_WORD_KEYS_MAX = 2  # on average: then about one new id in 1,200 is suspected
-FILTER_SHIFTS = np.arange(40, 64, 6, dtype=np.uint64)  # where a mixed hash has the places of its bits
+FILTER_WORD_KEYS_MAX = 2  # on average: then about one new id in 2,000 is suspected
 OFFSET_BITS = 24
 SAME_LOW_BITS = 1 << OFFSET_BITS  # from one offset to the next with the same low bits
 
-_ONE, _SIX_BITS, _MIX = np.uint64(1), np.uint64(63), np.uint64(0x9E3779B97F4A7C15)
+_ONE, _MIX = np.uint64(1), np.uint64(0x9E3779B97F4A7C15)
 _OFFSET_BITS, _OFFSET = np.uint64(OFFSET_BITS), np.uint64(SAME_LOW_BITS - 1)
+
+
+def _words(count: int) -> Keys:
+    """Words with six bits each at random places, of which some may be the same."""
+    places = np.arange(1, count + 1, dtype=np.uint64) * _MIX
+    places = (places ^ (places >> np.uint64(32))) * _MIX
+    shifts = np.arange(28, 64, 6, dtype=np.uint64)
+    words: Keys = np.bitwise_or.reduce(_ONE << ((places[:, None] >> shifts) & np.uint64(63)), axis=1)
+    return words
+
+
+_WORDS = _words(1 << 16)  # what a key may be in its word of a filter
+_WORDS_SHIFT = np.uint64(48)
 
 
 class Filter:
     """Keys that were seen: what it has not seen is new, what it has seen most likely is not.
 
-    A key is four bits in one of its words.
+    A key is six bits, or a few less, in one of its words.
     """
 
     def __init__(self, keys: int) -> None:
@@ -58,11 +70,7 @@ class Filter:
 
 def bits_of(keys: Keys) -> Keys:
     """The bits of each key in its word of a filter."""
-    mixed = (keys >> _OFFSET_BITS) * _MIX
-    bits = np.zeros(len(keys), dtype=np.uint64)
-    for shift in FILTER_SHIFTS:
-        bits |= _ONE << ((mixed >> shift) & _SIX_BITS)
-    return bits
+    return _WORDS.take(((keys >> _OFFSET_BITS) * _MIX) >> _WORDS_SHIFT)
 
 
 def key_of(hashes: Keys) -> Keys:

@@ -114,7 +114,7 @@ class Originals:
             if entry is None:
                 continue
             window = partition.queue.dedup_window
-            fresh = entry.originals(suspected)
+            fresh = entry.originals(suspected, own)
             for id, packed, in_files in zip(suspected, entry.suspects(own, window), filed, strict=True):
                 known = fresh.get(id, [])
                 hashed = packed + in_files

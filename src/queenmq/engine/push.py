@@ -29,7 +29,7 @@ from queenmq.engine.requests import PushRequest, check, end_to_end, given, sizes
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
-from queenmq.model import FlushMark, Outgoing, Pushed, PushedRun
+from queenmq.model import FlushMark, Outgoing, Pushed, PushedRun, PushedRuns
 from queenmq.model.payloads import cut, json_array
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
@@ -119,6 +119,8 @@ class Pusher:
         if originals or (flush.keys[1:] == flush.keys[:-1]).any():
             flush.drafts = drafts.segmented(request, partitions, self._left_out(flush, originals))
             give_keys([each for each in flush.drafts if each.has_window])
+        if flush.drafts and request.ids is not None:
+            flush.encode_ids()
         for partition, _ in ids:
             entry = self._window.get(partition.id)
             if entry is not None:
@@ -201,7 +203,7 @@ class Pusher:
             listed([draft.partition.id for draft in written]),
             listed([len(draft.places) for draft in written]),
             [self._sealed(draft) if seals else draft.array for draft in written],
-            lines([draft.ids for draft in written]) if request.ids is not None else None,
+            flush.id_lines,
             lines([draft.traces for draft in written]) if request.traces is not None else None,
             [draft.producer for draft in written] if request.producers is not None else None,
             encrypted if seals else None,
@@ -306,13 +308,16 @@ class Pusher:
         return self._told(requests, flush, row)
 
     def _told(self, requests: Sequence[PushRequest], flush: Flush, row: Any) -> Sequence[Sequence[Pushed]]:
+        if row is not None:
+            self._keep(flush, row)
+            self._ring(flush, set(row["woken"] or ()))
+            if len(requests) == 1 and flush.is_few_runs:  # mostly nobody looks at each
+                return [_in_runs(flush, row)]
         answers: list[Any] = [None] * flush.request.size
         whole = sizes(requests)
         runs: dict[int, PushedRun] = {}  # by the place of the first: those of a whole request
         written: dict[tuple[int, str | None], Original] = {}  # only where an id comes twice in the flush
         if row is not None:
-            self._keep(flush, row)
-            self._ring(flush, set(row["woken"] or ()))
             for draft, first_offset, created_at in _written(flush, row):
                 if whole.get(draft.places[0]) == len(draft.places) and isinstance(draft.places, range):
                     runs[draft.places[0]] = draft.run(first_offset, created_at)
@@ -357,7 +362,7 @@ class Pusher:
             # The call has looked at, and told, all below our segment; but not to one who began to listen later.
             if entry.known < first_offset and entries.get(partition.id) is entry and partition.id in expected:
                 entry.catch_up(first_offset)
-            written.append(WrittenIds(partition, first_offset, count, draft.ids or (), created_at, draft.keys))
+            written.append(WrittenIds(partition, first_offset, count, draft.kept_ids or (), created_at, draft.keys))
         self._window.add(written)
 
     def _keep(self, flush: Flush, row: Any) -> None:
@@ -369,13 +374,19 @@ class Pusher:
                 len(draft.places),
                 created_at,
                 draft.array,
-                draft.ids,
+                draft.kept_ids,
                 draft.traces,
                 draft.headers,
                 draft.producer,
             )
             for draft, first_offset, created_at in _written(flush, row)
         )
+
+
+def _in_runs(flush: Flush, row: Any) -> Sequence[Pushed]:
+    """What became of all messages, run by run."""
+    runs = [(draft.places, draft.run(first, created_at)) for draft, first, created_at in _written(flush, row)]
+    return runs[0][1] if len(runs) == 1 else PushedRuns(flush.request.size, runs)
 
 
 def _written(flush: Flush, row: Any) -> Iterable[tuple[Draft, int, datetime]]:

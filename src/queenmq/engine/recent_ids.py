@@ -21,7 +21,6 @@ FRESH_ID_BYTES = 120  # of an id that is kept as it is, roughly
 SEGMENT_BYTES = 200  # of what is kept of a segment beside them
 PACKED_ID_BYTES = 16  # of its hash, and of its part of the filter
 PARTITION_BYTES = 1_000  # of what is kept of a partition beside its ids, roughly
-SEARCHED_MAX = 8  # ids that are looked for before an index is made of all
 
 _SPREAD, _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
 
@@ -71,17 +70,20 @@ class RecentIds:
 
     def keys(self) -> Keys:
         """Those of all ids in memory."""
-        return np.concatenate([NO_KEYS, *(each.keys for each in self._fresh), *(run for _, run in self._runs())])
+        return np.concatenate([self._fresh_keys(), *(run for _, run in self._runs())])
+
+    def _fresh_keys(self) -> Keys:
+        return np.concatenate([NO_KEYS, *(each.keys for each in self._fresh)])
 
     def _runs(self) -> Iterable[Run]:
         return chain(self._packed, self._unsorted)
 
-    def originals(self, ids: Sequence[str]) -> dict[str, list[Original]]:
+    def originals(self, ids: Sequence[str], keys: Keys) -> dict[str, list[Original]]:
         """The messages with these ids that are among the newest, in order: two where an id is stored twice."""
-        if len(ids) <= SEARCHED_MAX and not any(id in each.ids for each in self._fresh for id in ids):
-            return {}
-        wanted = set(ids)
         found: dict[str, list[Original]] = {}
+        if not np.isin(self._fresh_keys(), keys).any():  # mostly
+            return found
+        wanted = set(ids)
         for each in sorted(self._fresh, key=attrgetter("first_offset")):
             for offset, id in enumerate(each.ids, each.first_offset):
                 if id in wanted:

@@ -82,7 +82,7 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
     array = _checked_array(payloads, lengths, payload_bytes_max)
     ids = given_any([message.transaction_id for message in messages])
     if ids is not None:
-        _check_ids(given(ids))
+        _check_ids(ids)
     queues, names = [message.queue for message in messages], [message.partition for message in messages]
     targets = {(queues[0], name) for name in set(names)} if alike(queues) else set(zip(queues, names, strict=True))
     _check_names(targets, partitions)
@@ -234,9 +234,11 @@ def _check_producer(producer: str) -> None:
         raise InvalidArgument(f"a producer has at most {PRODUCER_CHARACTERS_MAX} characters, none of them U+0000")
 
 
-def _check_ids(ids: Sequence[str]) -> None:
-    joined = "".join(ids)
-    if not all(ids) or max(map(len, ids)) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in joined:
+def _check_ids(ids: Sequence[str | None]) -> None:
+    known = given(ids)
+    joined = "".join(known)
+    is_empty = len(known) < len(ids) and "" in ids
+    if is_empty or max(map(len, known)) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in joined:
         raise InvalidArgument(
             f"a transaction id has 1 to {TRANSACTION_ID_CHARACTERS_MAX} characters, none of them U+0000"
         )
@@ -248,9 +250,9 @@ def _check_ids(ids: Sequence[str]) -> None:
 
 def given_any(values: Sequence[T | None]) -> Sequence[T | None] | None:
     """The values, or None when there is nothing in it."""
-    return None if values.count(None) == len(values) else values
+    return None if values[0] is None and values.count(None) == len(values) else values
 
 
 def given(ids: Sequence[str | None]) -> Sequence[str]:
     """The ids without the gaps."""
-    return list(filter(None, ids)) if None in ids else ids  # type: ignore[return-value]
+    return ids if all(ids) else list(filter(None, ids))  # type: ignore[return-value]

@@ -16,12 +16,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Raw, Struct
 
+from queenmq.engine.arrays import Texts
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.errors import EncryptionRequired
 from queenmq.model.payloads import cut, json_array
 
-_texts = msgspec.json.Decoder(list[str | None])
 _uuids = msgspec.json.Decoder(list[UUID | None])
 _nothing = Raw(b"null")
 _first_offset = attrgetter("first_offset")
@@ -75,7 +75,7 @@ class Segment(Struct, gc=False):
             row["message_count"],
             row["created_at"],
             array,
-            _texts.decode(ids) if ids else None,
+            Texts(ids, row["message_count"]) if ids else None,
             _uuids.decode(traces) if traces else None,
             [None if each == _nothing else each for each in cut(headers)] if headers else None,
             row["producer"],

@@ -18,7 +18,16 @@ from queenmq.model.deliveries import (
 )
 from queenmq.model.headers import Headers, read_headers
 from queenmq.model.ids import OFFSET_DIGITS, id_prefix, message_id, message_text, message_texts, milliseconds
-from queenmq.model.outgoing import DEFAULT_PARTITION, FlushMark, NumberedIds, Outgoing, Payloads, Pushed, PushedRun
+from queenmq.model.outgoing import (
+    DEFAULT_PARTITION,
+    FlushMark,
+    NumberedIds,
+    Outgoing,
+    Payloads,
+    Pushed,
+    PushedRun,
+    PushedRuns,
+)
 from queenmq.model.records import (
     DeadLetter,
     Depth,
@@ -58,6 +67,7 @@ __all__ = [
     "PopRequest",
     "Pushed",
     "PushedRun",
+    "PushedRuns",
     "QueueSettings",
     "StoredMessage",
     "SubscriptionMode",

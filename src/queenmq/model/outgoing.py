@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import repeat
+from typing import Any
 from uuid import UUID
 
 from msgspec import Raw, Struct
@@ -147,6 +148,29 @@ class PushedRun(Lazily[Pushed]):
     def _make(self) -> Iterable[Pushed]:
         ids = self.transaction_ids if self.transaction_ids is not None else repeat(None)
         return map(Pushed, repeat(self.partition_id), self.offsets, repeat(self.created_at), ids)
+
+
+class PushedRuns(Lazily[Pushed]):
+    """What became of messages of several partitions, given as the places of each run and the run."""
+
+    def __init__(self, size: int, runs: Sequence[tuple[Sequence[int], PushedRun]]) -> None:
+        self._size = size
+        self._runs = runs
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _make(self) -> Iterable[Pushed]:
+        answers: list[Any] = [None] * self._size
+        for places, run in self._runs:
+            spread(run, places, answers)
+        return answers
+
+
+def spread(run: Iterable[Pushed], places: Iterable[int], answers: list[Pushed]) -> None:
+    """Put each element of a run at its place."""
+    for place, each in zip(places, run, strict=True):
+        answers[place] = each
 
 
 class FlushMark(Struct, frozen=True):
