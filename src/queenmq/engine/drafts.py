@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from operator import attrgetter, itemgetter
 from typing import TypeVar
 from uuid import UUID
@@ -30,16 +30,14 @@ from queenmq.engine.requests import (
     alike,
     given_any,
 )
-from queenmq.model import Pushed, PushedRun
-from queenmq.model.outgoing import spread
+from queenmq.model import PushedRun
 from queenmq.model.payloads import json_array
 
+T = TypeVar("T")
 Address = TypeVar("Address", bound=Hashable)
 Places = Sequence[int]  # of messages among those that travel together
 IdKey = tuple[int, str]  # partition id, transaction id
 Keys = NDArray[np.uint64]  # hashes of ids with their partitions
-
-RUN_MESSAGES_MIN = 4  # in a run, on average, to be worth one
 
 NO_KEYS: Keys = np.zeros(0, dtype=np.uint64)
 
@@ -61,14 +59,6 @@ class Draft(Struct, gc=False):
     def has_window(self) -> bool:
         """Whether its ids have to be new."""
         return bool(self.partition.queue.dedup_window)
-
-    def answer(self, first_offset: int, created_at: datetime, answers: list[Pushed]) -> None:
-        """Say what became of the messages, each at its place."""
-        if len(self.places) == 1:
-            id = self.ids[0] if self.ids is not None else None
-            answers[self.places[0]] = Pushed(self.partition.id, first_offset, created_at, id)
-            return
-        spread(self.run(first_offset, created_at), self.places, answers)
 
     def run(self, first_offset: int, created_at: datetime) -> PushedRun:
         """What became of the messages, in order."""
@@ -100,12 +90,6 @@ class Flush(Struct):
     duplicates: list[tuple[int, PartitionInfo, str, Original]] = []  # by place
     repeats: list[tuple[int, PartitionInfo, str]] = []  # ids that come twice in this very flush
 
-    @property
-    def is_few_runs(self) -> bool:
-        """Whether all messages are new, and follow each other in a few partitions."""
-        all_new = not self.duplicates and not self.repeats
-        return all_new and self.request.size >= RUN_MESSAGES_MIN * len(self.drafts)
-
     def encode_ids(self) -> None:
         """From now on nobody has to keep the ids themselves."""
         self.id_lines = lines([draft.ids for draft in self.drafts])
@@ -117,6 +101,8 @@ def segmented(
     request: PushRequest, partitions: Mapping[Name, PartitionInfo], left_out: Collection[int] = ()
 ) -> list[Draft]:
     """The segments of a request in the order of their partitions, without the messages at some places."""
+    if len(request.targets) == request.size and not left_out:
+        return sorted(_singles(request, partitions), key=attrgetter("partition.id"))
     wholes = () if left_out else request.wholes
     found = [_whole_draft(request, partitions[whole.name], whole) for whole in wholes]
     if wholes:
@@ -127,6 +113,19 @@ def segmented(
         found.sort(key=lambda draft: draft.places[0])  # as they came, also among those of one partition
     found.sort(key=attrgetter("partition.id"))
     return found
+
+
+def _singles(request: PushRequest, partitions: Mapping[Name, PartitionInfo]) -> Iterable[Draft]:
+    """A segment of its own for each message."""
+    names = zip(request.queues, request.partitions, strict=True)
+    arrays = map(b"[%b]".__mod__, request.payloads)
+    columns = map(_each_alone, (request.ids, request.traces, request.headers))
+    producers = repeat(None) if request.producers is None else request.producers
+    return map(Draft, map(partitions.__getitem__, names), zip(range(request.size)), arrays, *columns, producers)
+
+
+def _each_alone(column: Column[T]) -> Iterable[Column[T]]:
+    return repeat(None) if column is None else [None if value is None else (value,) for value in column]
 
 
 def _whole_draft(request: PushRequest, partition: PartitionInfo, whole: Whole) -> Draft:

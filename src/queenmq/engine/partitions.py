@@ -1,7 +1,7 @@
 """Names to ids: partitions never change theirs, so they are looked up once."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from functools import lru_cache
 
@@ -49,14 +49,16 @@ class Partitions:
         self._known: OrderedDict[Name, PartitionInfo] = OrderedDict()
         self._queues: dict[int, QueueInfo] = {}
 
-    def unknown(self, names: Iterable[Name]) -> set[Name]:
+    def unknown(self, names: set[Name]) -> set[Name]:
         """Those that were not resolved yet."""
         known = self._known
+        if known.keys() >= names:  # mostly
+            return set()
         return {name for name in names if name not in known}  # a set less the keys would look at every key
 
-    def of(self, names: Iterable[Name]) -> dict[Name, PartitionInfo]:
+    def of(self, names: Collection[Name]) -> dict[Name, PartitionInfo]:
         """Partitions that were resolved, by name."""
-        return {name: self._known[name] for name in names}
+        return dict(zip(names, map(self._known.__getitem__, names), strict=True))
 
     async def resolve(self, wanted: set[Name]) -> set[str]:
         """Look up, and create, what is not known; answers the queues in which something was looked up."""

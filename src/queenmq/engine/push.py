@@ -6,8 +6,7 @@ of it or nothing. When the answer is lost on the way, the flush id tells whether
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from queenmq.config import Settings
 from queenmq.engine import drafts
+from queenmq.engine.answers import answered, written
 from queenmq.engine.arrays import PUSH_ARGUMENTS, lines, listed, parameters
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
@@ -25,11 +25,11 @@ from queenmq.engine.keys import among
 from queenmq.engine.originals import Originals, PartitionIds, told_ids
 from queenmq.engine.partitions import Partitions
 from queenmq.engine.recent_ids import WrittenIds, give_keys
-from queenmq.engine.requests import PushRequest, check, end_to_end, given, sizes
+from queenmq.engine.requests import PushRequest, check, end_to_end, given
 from queenmq.engine.segments import Segment, SegmentCache
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
-from queenmq.model import FlushMark, Outgoing, Pushed, PushedRun, PushedRuns
+from queenmq.model import FlushMark, Outgoing, Pushed
 from queenmq.model.payloads import cut, json_array
 
 ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
@@ -311,27 +311,7 @@ class Pusher:
         if row is not None:
             self._keep(flush, row)
             self._ring(flush, set(row["woken"] or ()))
-            if len(requests) == 1 and flush.is_few_runs:  # mostly nobody looks at each
-                return [_in_runs(flush, row)]
-        answers: list[Any] = [None] * flush.request.size
-        whole = sizes(requests)
-        runs: dict[int, PushedRun] = {}  # by the place of the first: those of a whole request
-        written: dict[tuple[int, str | None], Original] = {}  # only where an id comes twice in the flush
-        if row is not None:
-            for draft, first_offset, created_at in _written(flush, row):
-                if whole.get(draft.places[0]) == len(draft.places) and isinstance(draft.places, range):
-                    runs[draft.places[0]] = draft.run(first_offset, created_at)
-                else:
-                    draft.answer(first_offset, created_at, answers)
-                if flush.repeats and draft.ids is not None:
-                    for offset, id in enumerate(draft.ids, first_offset):
-                        written[draft.partition.id, id] = Original(offset, created_at)
-        for place, partition, id, original in flush.duplicates:
-            answers[place] = Pushed(partition.id, original.offset, original.created_at, id, True)
-        for place, partition, id in flush.repeats:
-            first = written[partition.id, id]
-            answers[place] = Pushed(partition.id, first.offset, first.created_at, id, True)
-        return [runs.get(start) or answers[start : start + size] for start, size in whole.items()]
+        return answered(requests, flush, row)
 
     def _ring(self, flush: Flush, woken: set[int]) -> None:
         """Wake polls where a group was waiting, and where a partition is so new that no group could be."""
@@ -348,9 +328,9 @@ class Pusher:
     def _remember(self, flush: Flush, row: Any) -> None:
         """Keep the ids that were written, and those that we were told of, for those who push them again."""
         self.learn(flush, row)
-        written: list[WrittenIds] = []
+        remembered: list[WrittenIds] = []
         get, entries, expected = self._window.get, flush.entries, flush.expected
-        for draft, first_offset, created_at in _written(flush, row):
+        for draft, first_offset, created_at in written(flush, row):
             partition, count = draft.partition, len(draft.places)
             partition.seen_offset = max(partition.seen_offset, first_offset + count)
             entry = get(partition.id)
@@ -362,8 +342,8 @@ class Pusher:
             # The call has looked at, and told, all below our segment; but not to one who began to listen later.
             if entry.known < first_offset and entries.get(partition.id) is entry and partition.id in expected:
                 entry.catch_up(first_offset)
-            written.append(WrittenIds(partition, first_offset, count, draft.kept_ids or (), created_at, draft.keys))
-        self._window.add(written)
+            remembered.append(WrittenIds(partition, first_offset, count, draft.kept_ids or (), created_at, draft.keys))
+        self._window.add(remembered)
 
     def _keep(self, flush: Flush, row: Any) -> None:
         """Keep the segments that were written, for those who pop them next."""
@@ -379,17 +359,5 @@ class Pusher:
                 draft.headers,
                 draft.producer,
             )
-            for draft, first_offset, created_at in _written(flush, row)
+            for draft, first_offset, created_at in written(flush, row)
         )
-
-
-def _in_runs(flush: Flush, row: Any) -> Sequence[Pushed]:
-    """What became of all messages, run by run."""
-    runs = [(draft.places, draft.run(first, created_at)) for draft, first, created_at in _written(flush, row)]
-    return runs[0][1] if len(runs) == 1 else PushedRuns(flush.request.size, runs)
-
-
-def _written(flush: Flush, row: Any) -> Iterable[tuple[Draft, int, datetime]]:
-    """The segments of a flush, where they begin and when that was, which mostly is the same for all."""
-    times = row["created_ats"]
-    return zip(flush.drafts, row["first_offsets"], times * (len(flush.drafts) // len(times)), strict=True)

@@ -47,6 +47,7 @@ class Segment(Struct, gc=False):
     trace_ids: Sequence[UUID | None] | None
     headers: Sequence[Raw | None] | None
     producer: str | None
+    cost: int = 0  # what it takes of a cache
     read: bool = False  # since it came, or had its last turn
     _cut: Sequence[Raw] | None = None
 
@@ -102,13 +103,14 @@ class SegmentCache:
 
     def put(self, segments: Iterable[Segment]) -> None:
         """Keep segments, at the cost of others."""
+        partitions, bytes_max = self._partitions, self._bytes_max
         for segment in segments:
-            cost = _cost(segment)
-            if cost > self._bytes_max:
+            segment.cost = _cost(segment)
+            if segment.cost > bytes_max:
                 continue
-            own = self._partitions.get(segment.partition_id)
+            own = partitions.get(segment.partition_id)
             if own is None:
-                self._partitions[segment.partition_id] = [segment]
+                partitions[segment.partition_id] = [segment]
             elif own[-1].first_offset < segment.first_offset:
                 own.append(segment)
             else:
@@ -117,8 +119,8 @@ class SegmentCache:
                     continue
                 own.insert(place, segment)
             self._turns.append(segment)
-            self._bytes += cost
-        while self._bytes > self._bytes_max:
+            self._bytes += segment.cost
+        while self._bytes > bytes_max:
             self._evict()
 
     def covering(self, partition_id: int, start: int, end: int) -> list[Segment] | None:
@@ -144,7 +146,7 @@ class SegmentCache:
             segment.read = False
             self._turns.append(segment)
             return
-        self._bytes -= _cost(segment)
+        self._bytes -= segment.cost
         own = self._partitions[segment.partition_id]
         if len(own) == 1:
             del self._partitions[segment.partition_id]
@@ -197,5 +199,7 @@ def _overlap(one: Range, other: Range) -> bool:
 
 
 def _cost(segment: Segment) -> int:
-    headers = sum(map(len, filter(None, segment.headers))) if segment.headers is not None else 0
-    return len(segment.array) + headers + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * segment.count
+    cost = len(segment.array) + OVERHEAD_BYTES + MESSAGE_OVERHEAD_BYTES * segment.count
+    if segment.headers is not None:
+        cost += sum(map(len, filter(None, segment.headers)))
+    return cost

@@ -151,24 +151,36 @@ class PushedRun(Lazily[Pushed]):
 
 
 class PushedRuns(Lazily[Pushed]):
-    """What became of messages of several partitions, given as the places of each run and the run."""
+    """What became of messages of several partitions: a column each of what `place_run` wants to know of a run."""
 
-    def __init__(self, size: int, runs: Sequence[tuple[Sequence[int], PushedRun]]) -> None:
+    def __init__(self, size: int, *columns: Iterable[Any]) -> None:
         self._size = size
-        self._runs = runs
+        self._columns = columns
 
     def __len__(self) -> int:
         return self._size
 
     def _make(self) -> Iterable[Pushed]:
         answers: list[Any] = [None] * self._size
-        for places, run in self._runs:
-            spread(run, places, answers)
+        for run in zip(*self._columns, strict=False):
+            place_run(answers, *run)
         return answers
 
 
-def spread(run: Iterable[Pushed], places: Iterable[int], answers: list[Pushed]) -> None:
-    """Put each element of a run at its place."""
+def place_run(
+    answers: list[Pushed],
+    places: Sequence[int],
+    partition_id: int,
+    first_offset: int,
+    created_at: datetime,
+    transaction_ids: Sequence[str | None] | None = None,
+) -> None:
+    """Say what became of messages that were stored one behind the other, each at its place."""
+    if len(places) == 1:
+        id = transaction_ids[0] if transaction_ids is not None else None
+        answers[places[0]] = Pushed(partition_id, first_offset, created_at, id)
+        return
+    run = PushedRun(partition_id, range(first_offset, first_offset + len(places)), created_at, transaction_ids)
     for place, each in zip(places, run, strict=True):
         answers[place] = each
 
