@@ -52,9 +52,9 @@ async def test_what_follows_a_range_comes_too_as_far_as_it_is_asked_for(queue):
         await queue.push("orders", "ann", number + 10, number + 11, number + 12)  # [10, 11, 12]: twelve bytes
     await queue.push("orders", "bob", "x")
     ann, bob = [await queue.partition_id("orders", name) for name in ("ann", "bob")]
-    for asked, expected in ((0, [3]), (11, [3]), (12, [3, 6]), (35, [3, 6, 9]), (10**6, range(3, 54, 3))):
+    for asked, expected in ((0, [3]), (23, [3]), (24, [3, 6]), (47, [3, 6, 9]), (10**6, range(3, 54, 3))):
         assert [first for _, first, _ in await segments(queue, (ann, 4, 5), ahead_bytes=asked)] == list(expected)
-    found = await segments(queue, (ann, 0, 6), (ann, 3, 9), (ann, 57, 60), (bob, 0, 1), ahead_bytes=24)
+    found = await segments(queue, (ann, 0, 6), (ann, 3, 9), (ann, 57, 60), (bob, 0, 1), ahead_bytes=36)
     assert [(id, first) for id, first, _ in found] == [(ann, each) for each in (0, 3, 6, 9, 12, 57)] + [(bob, 0)]
 
 

@@ -31,7 +31,7 @@ BYTES_MIN = 262_144  # of memory in all: with less there are no files
 FILES_MAX = 32  # up to twice as many where memory is no power of two, more where a file would be too large
 FILE_KEYS_MAX = 1 << 22  # a file is written anew when something is merged into it, meanwhile all else waits
 PIECE_KEYS_MAX = 1 << 18  # that are sorted at a time
-PIECES = 8  # in a file, or more
+PIECES = 4  # in a file, or more: it is written anew with each
 KEY_BYTES = 8
 HASH_BYTES = slice(OFFSET_BITS // 8, KEY_BYTES) if sys.byteorder == "little" else slice(KEY_BYTES - OFFSET_BITS // 8)
 PAGE_KEYS = 128  # a kilobyte

@@ -4,8 +4,9 @@
 -- where ranges share it, in offset order within its partition. What retention has deleted is
 -- missing. Found by primary key alone.
 --
--- p_ahead_bytes: behind each range also the segments that follow, a few, while their payloads have no
--- more bytes together. Who reads a range of a backlog mostly comes back for the next one.
+-- p_ahead_bytes: behind each range also the segments that follow, a few, while their payloads and those of
+-- the range's last segment have no more bytes together. Who reads a range of a backlog mostly comes back for
+-- the next one; but from a large segment there is enough to read.
 create function queen.fetch_segments(
     p_partition_ids  bigint[],
     p_froms          bigint[],
@@ -39,9 +40,12 @@ begin
                  select s.partition_id, s.first_offset,
                         sum(octet_length(s.payloads)) over (order by s.first_offset rows unbounded preceding) as bytes
                    from (select s.partition_id, s.first_offset, s.payloads from queen.segments s
-                          where s.partition_id = r.id and s.first_offset >= r.t
-                          order by s.first_offset limit 16) as s) as n
-             where p_ahead_bytes > 0 and n.bytes <= p_ahead_bytes
+                          where s.partition_id = r.id
+                            and s.first_offset >= coalesce((select l.first_offset from queen.segments l
+                                                             where l.partition_id = r.id and l.first_offset < r.t
+                                                             order by l.first_offset desc limit 1), r.t)
+                          order by s.first_offset limit 17) as s) as n
+             where p_ahead_bytes > 0 and n.bytes <= p_ahead_bytes and n.first_offset >= r.t
              order by 1, 2) as k
       join queen.segments s on s.partition_id = k.partition_id and s.first_offset = k.first_offset;
 end $$;

@@ -116,7 +116,7 @@ begin
         perform queen.require_encryption(p_partition_ids, p_encrypted);
     end if;
 
-    if p_transaction_ids is not null then
+    if p_transaction_ids is not null and p_expected_offsets is distinct from first_offsets then
         select array_agg(i.n), array_agg(m.first_offset), array_agg(m.created_at), array_agg(m.transaction_ids),
                coalesce(bool_or(m.duplicate), false)
           into missed_segments, missed_offsets, missed_times, missed_ids, v_duplicate
