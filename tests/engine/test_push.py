@@ -252,9 +252,30 @@ async def test_system_queues_are_reserved_and_their_neighbours_are_served(engine
 
 
 @pytest.mark.parametrize("id", ["", "x" * 256, "a\x00", "\ud800"])
-async def test_transaction_ids_that_cannot_be_are_refused(engine, id):
-    with pytest.raises(InvalidArgument):
-        await engine.push(messages("orders", 1, ids=[id]))
+@pytest.mark.parametrize("beside", [[], [None], [None, "a"]])
+async def test_transaction_ids_that_cannot_be_are_refused(engine, connection, id, beside):
+    with pytest.raises(InvalidArgument, match="transaction id"):
+        await engine.push(messages("orders", *range(len(beside) + 1), ids=[*beside, id]))
+    assert await connection.fetchval("select count(*) from queen.segments") == 0
+
+
+async def test_messages_that_go_to_a_partition_each_keep_all_that_was_said_of_them(open_engine):
+    engine = await open_engine(segment_cache_bytes_max=0)
+    given = [
+        Outgoing("orders", b"1", "ann"),
+        Outgoing("orders", b"2", "bob", "b-2", producer="robert"),
+        Outgoing("orders", b"3", "cid", trace_id=UUID(int=3), headers={"a": "b"}),
+        Outgoing("bills", b"4", "ann", "b-4"),
+    ]
+    answers = await engine.push(given)
+    assert [answer.given_transaction_id for answer in answers] == [None, "b-2", None, "b-4"]
+    assert [answer.given_transaction_id for answer in await engine.push(given[1:])] == ["b-2", None, "b-4"]
+    popped = [await pop(engine, queue, batch=10, max_partitions=9) for queue in ("orders", "bills")]
+    found = {bytes(message.payload): message for each in popped for message in each.messages}
+    for asked in given:
+        message = found[asked.payload]
+        assert (message.trace_id, message.headers or None) == (asked.trace_id, asked.headers)
+        assert (message.producer, message.given_transaction_id) == (asked.producer, asked.transaction_id)
 
 
 @pytest.mark.parametrize("id", ["x" * 255, "ä" * 255, " ", 'a"b\\c\n\x01', "null", str(UUID(int=7))])
