@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from queenmq.engine.drafts import NO_KEYS, Draft, Keys, Original
-from queenmq.engine.keys import SAME_LOW_BITS, found_in, key_of, placed
+from queenmq.engine.keys import SAME_LOW_BITS, among, found_in, key_of, placed
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
 from queenmq.engine.requests import given
 
@@ -81,10 +81,13 @@ class RecentIds:
     def originals(self, ids: Sequence[str], keys: Keys) -> dict[str, list[Original]]:
         """The messages with these ids that are among the newest, in order: two where an id is stored twice."""
         found: dict[str, list[Original]] = {}
-        if not np.isin(self._fresh_keys(), keys).any():  # mostly
+        places = np.flatnonzero(among(np.sort(keys), self._fresh_keys()))
+        if not len(places):  # mostly
             return found
+        ends = np.cumsum([len(each.keys) for each in self._fresh])
+        numbers = np.unique(np.searchsorted(ends, places, side="right")).tolist()
         wanted = set(ids)
-        for each in sorted(self._fresh, key=attrgetter("first_offset")):
+        for each in sorted((self._fresh[number] for number in numbers), key=attrgetter("first_offset")):
             for offset, id in enumerate(each.ids, each.first_offset):
                 if id in wanted:
                     own = found.setdefault(id, [])
