@@ -112,7 +112,7 @@ class Pusher:
         if request.ids is not None:
             fresh = [each for each in segments if each.ids is not None and each.has_window]
             ids = [(each.partition, given(each.ids or ())) for each in fresh]
-            keys = give_keys(fresh)
+            keys = give_keys(fresh, [own for _, own in ids])
             originals = await self._originals.find(ids, keys, lambda: self._clash(keys)) | told
         done = asyncio.get_running_loop().create_future()
         flush = Flush(uuid4(), done, request, np.sort(keys), segments, looked_up, self._window.lessons)

@@ -40,8 +40,8 @@ class RecentIds:
     """The ids of one partition inside the dedup window, complete below `known` with those that are in files."""
 
     __slots__ = (
-        "_fresh", "_fresh_count", "_islands", "_packed", "_unsorted", "bytes", "known", "packed_count", "packings",
-        "partition_id", "queue", "written",
+        "_fresh", "_fresh_count", "_fresh_key_count", "_islands", "_packed", "_unsorted", "bytes", "known",
+        "packed_count", "packings", "partition_id", "queue", "written",
     )  # fmt: skip
 
     def __init__(self, partition_id: int, known: int) -> None:
@@ -54,7 +54,8 @@ class RecentIds:
         self.bytes = PARTITION_BYTES  # about how much memory this takes
         self._islands: dict[int, int] = {}  # our own segments above `known`: first offset -> end
         self._fresh: list[WrittenIds] = []
-        self._fresh_count = 0  # of ids
+        self._fresh_count = 0  # of messages
+        self._fresh_key_count = 0
         self._packed: deque[Run] = deque()  # each sorted
         self._unsorted: deque[Run] = deque()  # later ones
 
@@ -66,7 +67,7 @@ class RecentIds:
     @property
     def key_count(self) -> int:
         """How many keys there are in memory."""
-        return sum(len(each.keys) for each in self._fresh) + self.packed_count
+        return self._fresh_key_count + self.packed_count
 
     def keys(self) -> Keys:
         """Those of all ids in memory."""
@@ -122,6 +123,7 @@ class RecentIds:
         self.queue = written.partition.queue
         self._fresh.append(written)
         self._fresh_count += count
+        self._fresh_key_count += len(written.keys)
         self.bytes += FRESH_ID_BYTES * count + SEGMENT_BYTES
         if self._fresh_count > FRESH_IDS_MAX:
             self.pack()
@@ -147,7 +149,7 @@ class RecentIds:
         self.bytes += PACKED_ID_BYTES * len(run) - FRESH_ID_BYTES * self._fresh_count - SEGMENT_BYTES * len(self._fresh)
         self._unsorted.append((newest, run))
         self._fresh = []
-        self._fresh_count = 0
+        self._fresh_count = self._fresh_key_count = 0
 
     def oldest(self, count: int) -> list[Run]:
         """This many hashes of the oldest runs, or all there are."""
@@ -215,11 +217,11 @@ def _placed_keys(segments: Sequence[WrittenIds]) -> Keys:
     return placed(keys, offsets.astype(np.uint64))
 
 
-def give_keys(segments: Sequence[WrittenIds | Draft]) -> Keys:
-    """Each segment gets the keys of its ids; answers all of them, in order."""
-    ids = [(each.partition.id, given(each.ids or ())) for each in segments]
-    keys = keys_of(ids)
-    spans = pairwise(accumulate((len(own) for _, own in ids), initial=0))
+def give_keys(segments: Sequence[WrittenIds | Draft], ids: Sequence[Sequence[str]] | None = None) -> Keys:
+    """Each segment gets the keys of its ids, `ids` where somebody has them at hand; answers all of them, in order."""
+    ids = [given(each.ids or ()) for each in segments] if ids is None else ids
+    keys = keys_of(list(zip((each.partition.id for each in segments), ids, strict=True)))
+    spans = pairwise(accumulate(map(len, ids), initial=0))
     for each, (start, end) in zip(segments, spans, strict=True):
         each.keys = keys[start:end]
     return keys
