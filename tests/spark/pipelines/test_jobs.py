@@ -7,6 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from queenmq.errors import ConfigurationError, DatabaseUnavailable, InvalidArgument, QueueNotFound
+from queenmq.spark.connection import Connection
 from queenmq.spark.pipelines.job import Job, Progress, recorded_runs
 from queenmq.spark.pipelines.jobs import JOBS, PipelineFailed, perform
 from queenmq.spark.pipelines.schedule import load_schedule, run_schedule
@@ -40,7 +41,11 @@ def test_an_error_is_recorded_without_the_password(database):
 def test_a_run_whose_process_is_gone_is_lost(database):
     job = Job("killed", dsn=database)
     job.__enter__()
+    backend = job.connection.value("select pg_backend_pid()")
     job.connection.close()
+    with Connection(database) as connection:
+        while connection.value("select count(*) from pg_stat_activity where pid = $1", backend):
+            pass  # PostgreSQL notices it a moment later
     assert [run["state"] for run in recorded_runs(database)] == ["lost"]
 
 
