@@ -196,21 +196,21 @@ class Pusher:
 
     def arguments(self, flush: Flush) -> list[Any]:
         """The arguments of queen.push_segments, for `parameters`."""
-        written, request = flush.drafts, flush.request
-        encrypted = [draft.partition.queue.encrypted for draft in written]
+        segments, request = flush.drafts, flush.request
+        encrypted = [draft.partition.queue.encrypted for draft in segments]
         seals = any(encrypted)
         return [
-            listed([draft.partition.id for draft in written]),
-            listed([len(draft.places) for draft in written]),
-            [self._sealed(draft) if seals else draft.array for draft in written],
+            listed([draft.partition.id for draft in segments]),
+            listed([len(draft.places) for draft in segments]),
+            [self._sealed(draft) if seals else draft.array for draft in segments],
             flush.id_lines,
-            lines([draft.traces for draft in written]) if request.traces is not None else None,
-            [draft.producer for draft in written] if request.producers is not None else None,
+            lines([draft.traces for draft in segments]) if request.traces is not None else None,
+            [draft.producer for draft in segments] if request.producers is not None else None,
             encrypted if seals else None,
-            listed([flush.expected.get(draft.partition.id) for draft in written]) if request.ids is not None else None,
+            listed([flush.expected.get(draft.partition.id) for draft in segments]) if request.ids is not None else None,
             flush.id,
             list(flush.beside) if request.ids is not None else None,
-            lines([draft.headers for draft in written]) if request.headers is not None else None,
+            lines([draft.headers for draft in segments]) if request.headers is not None else None,
         ]
 
     def _sealed(self, draft: Draft) -> bytes:

@@ -162,7 +162,7 @@ class PushedRuns(Lazily[Pushed]):
 
     def _make(self) -> Iterable[Pushed]:
         answers: list[Any] = [None] * self._size
-        for run in zip(*self._columns, strict=False):
+        for run in zip(*self._columns, strict=True):
             place_run(answers, *run)
         return answers
 
