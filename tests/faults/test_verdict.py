@@ -137,6 +137,30 @@ def test_two_holders_at_a_time(story):
     assert story.verdict() == {"one_holder_at_a_time"}
 
 
+def test_a_pop_may_have_read_the_clock_before_the_holder_was_done(story):
+    story.pop("w/1", "L1", [0, 1])
+    story.ack("w/2", "L1", [0, 1])
+    story.pop("drain/1", "L2", [2, 3])
+    story.lines[-1]["leases"][0][2] -= 2 * SECOND  # before the ack was sent
+    assert story.verdict() == set()
+
+
+def test_a_pop_that_read_the_clock_early_took_what_the_holder_was_not_done_with(story):
+    story.pop("w/1", "L1", [0, 1])
+    story.ack("w/2", "L1", [0, 1], accepted=False)
+    story.pop("drain/1", "L2", [0, 1, 2, 3])
+    story.lines[-1]["leases"][0][2] -= 2 * SECOND
+    assert story.verdict() == {"one_holder_at_a_time"}
+
+
+def test_a_holder_is_heard_after_the_next_one_got_an_answer(story):
+    story.pop("w/1", "L1", [0])
+    story.call("release", "w/2", {"lease": "L1"}, {"released": True})
+    story.pop("drain/1", "L2", [0, 1, 2, 3])
+    story.ack("w/3", "L1", [0])
+    assert story.verdict() == {"only_holders_are_heard"}
+
+
 def test_a_renewal_that_was_answered_counts(story):
     story.pop("w/1", "L1", [0], seconds=1)
     story.call("renew", "w/2", {"lease": "L1", "seconds": 60}, {"expires": story.now + 60 * SECOND})

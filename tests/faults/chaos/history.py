@@ -24,10 +24,16 @@ class Call:
 
 @dataclass
 class Lease:
-    """A partition in the hands of one consumer; times of the wall clock, in microseconds."""
+    """A partition in the hands of one consumer; times of the wall clock, in microseconds.
+
+    A pop reads the clock, then claims partitions. In between another holder may answer its last message, and a push
+    that waited for that answer, with a time of its own from before, may make the partition ready. So the time at which
+    a lease starts may lie before the end of the one before; it was claimed between `starts` and `answered`.
+    """
 
     id: str
     starts: int
+    answered: int
     expires: int
     messages: dict[int, Any]
     asked: int  # when the pop was asked for, and when it was answered: the monotonic clock
@@ -80,9 +86,10 @@ class History:
 
     def _add_leases(self, call: Call) -> None:
         assert call.answer is not None
-        for id, partition, starts, expires, messages in call.answer["leases"]:
-            lease = Lease(id, starts, expires, dict(messages), call.intent["t"], call.answer["t"], call.name)
-            self.leases[call.answer["group"], partition].append(lease)
+        asked, answer = call.intent["t"], call.answer
+        for id, partition, starts, expires, messages in answer["leases"]:
+            lease = Lease(id, starts, answer["clock"], expires, dict(messages), asked, answer["t"], call.name)
+            self.leases[answer["group"], partition].append(lease)
 
     def _add_words(self, call: Call, written: set[Any]) -> None:
         said = call.intent["acks"]

@@ -122,7 +122,7 @@ def one_holder_at_a_time(history: History) -> Iterator[str]:
     """A lease begins when the one before was answered, released or has expired."""
     for (group, partition), leases in history.leases.items():
         for before, after in pairwise(leases):
-            if after.starts < history.expiry(before) and not history.may_have_ended(before, partition, after.starts):
+            if after.starts < history.expiry(before) and not history.may_have_ended(before, partition, after.answered):
                 early = history.expiry(before) - after.starts
                 yield f"{partition} went to {after.call} of {group} {early} us before {before.call} had to let go"
 
@@ -131,7 +131,7 @@ def only_holders_are_heard(history: History) -> Iterator[str]:
     """What is said after a lease has ended, or under the next one, is not accepted."""
     for (group, partition), leases in history.leases.items():
         for lease, after in zip(leases, [*leases[1:], None], strict=True):
-            ends = history.last_expiry(lease) if after is None else min(history.last_expiry(lease), after.starts)
+            ends = history.last_expiry(lease) if after is None else min(history.last_expiry(lease), after.answered)
             for offset, words in history.words.get((lease.id, partition), {}).items():
                 for word in words:
                     late = word.call.intent["clock"] - ends
