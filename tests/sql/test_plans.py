@@ -121,6 +121,9 @@ class Explained:
         if found:
             self.plans.append(json.loads(plan))
 
+    def texts(self):
+        return {plan["Query Text"] for plan in self.plans}
+
     def nodes(self, *texts):
         for plan in self.plans:
             if all(text in plan["Query Text"] for text in texts):

@@ -18,7 +18,8 @@ create function queen.extend_group(
     p_now           timestamptz default clock_timestamp()
 ) returns int
 language plpgsql
-set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
+set jit = off
 as $$
 declare
     v_group  record;
@@ -49,13 +50,14 @@ begin
     select l.partition_id, p_group_id, f.committed, f.committed,
            queen.ready_after(l.partition_id, f.committed, v_group.delayed_processing_seconds,
                              v_group.window_buffer_seconds, p_now)
-      from unnest(v_ids) as c (id)
-      join queen.partition_lookup l on l.partition_id = c.id
-      join queen.partitions p on p.id = c.id
+      from unnest(v_ids) as c (id)    -- offset 0: row by row, whatever the planner believes
+     cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = c.id offset 0) as l
+     cross join lateral (select p.name from queen.partitions p where p.id = c.id offset 0) as p
      cross join lateral queen.subscription(v_group.name, v_group.queue_id, p.name) as s
      cross join lateral (select case s.mode when 'all' then l.start_offset
                                 else queen.offset_at(c.id, s.since) end as committed) as f
-     where not exists (select from queen.partition_consumers o where o.partition_id = c.id and o.group_id = p_group_id);
+     where not exists (select from queen.partition_consumers o
+                        where o.partition_id = c.id and o.group_id = p_group_id offset 0);
 
     if p_partition_id is null then
         update queen.queue_groups

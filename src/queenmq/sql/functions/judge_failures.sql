@@ -22,13 +22,13 @@ begin
                c.expiries + coalesce((c.retries ->> m."offset"::text)::int, 0) as failures,
                coalesce((c.retries ->> m."offset"::text)::int, 0) as counted
           from unnest(p_message_acks, p_message_offsets, p_statuses, p_errors) as m (n, "offset", status, error)
-          join queen.partition_consumers c
-            on c.partition_id = p_partition_ids[m.n] and c.group_id = p_group_ids[m.n]
-           and c.lease_id = p_lease_ids[m.n] and c.ready_at > p_now
-           and m."offset" >= greatest(c.lease_from, c.committed) and m."offset" < c.lease_to
-           and not c.acked @> m."offset"
+         cross join lateral (select c.* from queen.partition_consumers c    -- offset 0: by its place, not among all that are ready
+                              where c.partition_id = p_partition_ids[m.n] and c.group_id = p_group_ids[m.n] offset 0) as c
           join queen.queue_groups g on g.id = c.group_id
           join queen.queues q on q.id = g.queue_id
+         where c.lease_id = p_lease_ids[m.n] and c.ready_at > p_now
+           and m."offset" >= greatest(c.lease_from, c.committed) and m."offset" < c.lease_to
+           and not c.acked @> m."offset"
          order by m.n, m."offset"
     loop
         v_one := int8multirange(int8range(v_row."offset", v_row."offset" + 1));

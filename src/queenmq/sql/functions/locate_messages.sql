@@ -12,14 +12,16 @@ create function queen.locate_messages(
     p_now              timestamptz default clock_timestamp()
 ) returns table (item int, group_id int, "offset" bigint, lease_id uuid, lease_live boolean)
 language sql stable
-set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
     select i.n::int, g.id, coalesce(named.o, leased.o, recent.o), c.lease_id,
            c.lease_id is not null and c.ready_at > p_now
       from unnest(p_partition_ids, p_groups, p_transaction_ids) with ordinality as i (id, g, name, n)
-      left join queen.partition_lookup l on l.partition_id = i.id
-      left join queen.queue_groups g on g.queue_id = l.queue_id and g.name = i.g
-      left join queen.partition_consumers c on c.partition_id = i.id and c.group_id = g.id
+      -- offset 0: row by row, whatever the planner believes
+      left join lateral (select l.* from queen.partition_lookup l where l.partition_id = i.id offset 0) as l on true
+      left join lateral (select g.id from queen.queue_groups g where g.queue_id = l.queue_id and g.name = i.g offset 0) as g on true
+      left join lateral (select c.* from queen.partition_consumers c
+                          where c.partition_id = i.id and c.group_id = g.id offset 0) as c on true
       left join lateral (
           select p."offset" as o
             from queen.message_position(case when i.name ~* '^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$'

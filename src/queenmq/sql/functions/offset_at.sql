@@ -11,7 +11,8 @@ declare
     v_found record;
 begin
     select start_offset, next_offset, last_message_at into v_low, v_high, v_last
-      from queen.partition_lookup where partition_id = p_partition_id;
+      from queen.partition_lookup where partition_id between p_partition_id and p_partition_id
+     order by partition_id desc limit 1;    -- the index is walked, whatever the planner believes
     if v_last is null or v_last < p_at then
         return v_high;
     end if;

@@ -20,9 +20,11 @@ begin
     if p_offset is null or p_offset < 0 then
         raise exception 'offset % is no offset', coalesce(p_offset::text, 'null') using errcode = 'QN400';
     end if;
-    v_offsets := array(select o from queen.partition_lookup l
+    v_offsets := array(select o
+                         from (select l.* from queen.partition_lookup l where l.partition_id between v_id and v_id
+                                order by l.partition_id desc limit 1) as l    -- by the index, whatever the planner believes
                         cross join lateral generate_series(greatest(p_offset, l.start_offset), l.next_offset - 1) as o
-                        where l.partition_id = v_id limit p_limit);
+                        limit p_limit);
     return query
     select d.* from queen.describe_messages(array_fill(v_id, array[cardinality(v_offsets)]), v_offsets) as d
      order by d."offset";

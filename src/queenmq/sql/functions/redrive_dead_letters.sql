@@ -22,7 +22,7 @@ create function queen.redrive_dead_letters(
     p_now    timestamptz default clock_timestamp()
 ) returns int
 language plpgsql
-set jit = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 declare
     v_queue    int := case when p_queue is not null then queen.find_queue(p_queue) end;
@@ -48,10 +48,12 @@ begin
     ), placed as (
         select d.*, c.group_id, c.committed, c.acked
           from letters d
-          join queen.partition_lookup l on l.partition_id = d.partition_id
+          -- offset 0: row by row, whatever the planner believes
+         cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = d.partition_id offset 0) as l
           left join queen.queue_groups g on g.queue_id = d.queue_id and g.name = d.group_name
-          left join queen.partition_consumers c on c.partition_id = d.partition_id and c.group_id = g.id
-           and d."offset" >= greatest(c.origin, l.start_offset)
+          left join lateral (select c.* from queen.partition_consumers c
+                              where c.partition_id = d.partition_id and c.group_id = g.id offset 0) as c
+            on d."offset" >= greatest(c.origin, l.start_offset)
     ), again as (
         select p.partition_id, p.group_id, range_agg(int8range(p."offset", p."offset" + 1)) as undone,
                jsonb_object_agg(p."offset"::text, 0) as retries
@@ -76,7 +78,8 @@ begin
                                else queen.ready_after(c.partition_id, n.committed, q.delayed_processing_seconds,
                                                       q.window_buffer_seconds, p_now) end
           from again a
-          join queen.partition_consumers o on o.partition_id = a.partition_id and o.group_id = a.group_id
+         cross join lateral (select o.*, o.ctid as place from queen.partition_consumers o
+                              where o.partition_id = a.partition_id and o.group_id = a.group_id offset 0) as o
           join queen.queue_groups g on g.id = a.group_id
           join queen.queues q on q.id = g.queue_id
          cross join lateral (
@@ -84,7 +87,7 @@ begin
                     least(o.dead_lettered, queen.multirange_size(a.undone)) as dead) as d
          cross join lateral (
              select d.committed, d.dead, least(o.completed, queen.multirange_size(a.undone) - d.dead) as completed) as n
-         where c.partition_id = a.partition_id and c.group_id = a.group_id
+         where c.ctid = o.place    -- locked above: it has not moved
     )
     select count(*), jsonb_agg(jsonb_build_object(
                'partition_id', p.partition_id, 'trace_id', p.trace_id, 'producer', p.producer,

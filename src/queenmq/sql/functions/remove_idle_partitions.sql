@@ -11,7 +11,7 @@ create function queen.remove_idle_partitions(
     p_now           timestamptz default clock_timestamp()
 ) returns int
 language plpgsql
-set jit = off
+set enable_seqscan = off set jit = off
 as $$
 declare
     v_since  timestamptz := p_now - make_interval(secs => p_idle_seconds);

@@ -5,7 +5,9 @@
 --
 -- Locks:   the consumer rows, in partition_id order.
 create function queen.remove_partitions(p_partition_ids bigint[]) returns void
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off set jit = off
+as $$
 begin
     perform 1 from queen.partition_consumers where partition_id = any (p_partition_ids)
       order by partition_id, group_id for update;

@@ -20,7 +20,8 @@ create function queen.retain(
     p_now       timestamptz default clock_timestamp()
 ) returns table (messages bigint, segments int, cursor text, done boolean)
 language plpgsql
-set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -86,8 +87,9 @@ begin
 
     select array_agg(l.partition_id), array_agg(n.start_offset) into v_ids, v_starts
       from unnest(v_ids, v_ends) as i (id, ends)
-      join queen.partition_lookup l on l.partition_id = i.id
-     cross join lateral (    -- offset 0: once, not wherever it is used
+     -- offset 0: row by row, and once, whatever the planner believes
+     cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = i.id offset 0) as l
+     cross join lateral (
          select coalesce(queen.offset_at(l.partition_id, v_aged), l.start_offset) as aged,
                 coalesce(queen.offset_at(l.partition_id, v_old), l.start_offset) as old offset 0) as a
      cross join lateral (
@@ -95,7 +97,8 @@ begin
                 min(lower(int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to)) - c.acked))
                     filter (where c.lease_id is not null and c.ready_at > p_now) as leased
            from queen.queue_groups g
-           left join queen.partition_consumers c on c.partition_id = l.partition_id and c.group_id = g.id
+           left join lateral (select c.* from queen.partition_consumers c
+                               where c.partition_id = l.partition_id and c.group_id = g.id offset 0) as c on true
            left join lateral queen.advance(greatest(c.committed, a.aged), c.acked) as m on c.group_id is not null
           where g.queue_id = p_queue_id and (g.queue_wide or c.group_id is not null)) as g
      cross join lateral (
@@ -108,15 +111,24 @@ begin
      where n.start_offset > l.start_offset;
 
     with deleted as (
-        delete from queen.segments s using unnest(v_ids, v_starts) as n (id, start_offset)
-         where s.partition_id = n.id and s.first_offset < n.start_offset
+        delete from queen.segments s
+         where s.ctid = any (array(select s.place from unnest(v_ids, v_starts) as n (id, start_offset)
+                                    cross join lateral (select s.ctid as place from queen.segments s
+                                                         where s.partition_id = n.id and s.first_offset < n.start_offset
+                                                        offset 0) as s))
         returning s.message_count, s.epoch, s.xid
     ), untraced as (
-        delete from queen.message_traces t using unnest(v_ids, v_starts) as n (id, start_offset)
-         where t.partition_id = n.id and t."offset" < n.start_offset
+        delete from queen.message_traces t
+         where t.ctid = any (array(select t.place from unnest(v_ids, v_starts) as n (id, start_offset)
+                                    cross join lateral (select t.ctid as place from queen.message_traces t
+                                                         where t.partition_id = n.id and t."offset" < n.start_offset
+                                                        offset 0) as t))
     ), unnoted as (
-        delete from queen.trace_events e using unnest(v_ids, v_starts) as n (id, start_offset)
-         where e.partition_id = n.id and e."offset" < n.start_offset
+        delete from queen.trace_events e
+         where e.ctid = any (array(select e.place from unnest(v_ids, v_starts) as n (id, start_offset)
+                                    cross join lateral (select e.ctid as place from queen.trace_events e
+                                                         where e.partition_id = n.id and e."offset" < n.start_offset
+                                                        offset 0) as e))
     ), moved as (
         update queen.partition_lookup l set start_offset = n.start_offset
           from unnest(v_ids, v_starts) as n (id, start_offset) where l.partition_id = n.id

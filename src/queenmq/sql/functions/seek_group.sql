@@ -18,7 +18,7 @@ create function queen.seek_group(
     p_now        timestamptz default clock_timestamp()
 ) returns int
 language plpgsql
-set jit = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 declare
     v_queue      int := queen.find_queue(p_queue);
@@ -52,8 +52,8 @@ begin
         while queen.extend_group(v_group.id, p_now => p_now) > 0 loop end loop;
     end if;
 
-    v_ids := array(select partition_id from queen.partition_consumers
-                    where group_id = v_group.id and (v_partition is null or partition_id = v_partition));
+    v_ids := case when v_partition is not null then array[v_partition]
+                  else array(select partition_id from queen.partition_consumers where group_id = v_group.id) end;
     perform 1 from queen.partition_lookup where partition_id = any (v_ids) order by partition_id for share;
     perform queen.forget_depth(array[v_queue]);
     perform 1 from queen.partition_consumers where partition_id = any (v_ids) and group_id = v_group.id
@@ -65,14 +65,17 @@ begin
                            when q.delayed_processing_seconds + q.window_buffer_seconds = 0 then p_now
                            else queen.ready_after(c.partition_id, t.target, q.delayed_processing_seconds,
                                                   q.window_buffer_seconds, p_now) end
-      from queen.partition_lookup l
+      from unnest(v_ids) as k (id)    -- offset 0: row by row, whatever the planner believes
+     cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = k.id offset 0) as l
+     cross join lateral (select o.ctid as place from queen.partition_consumers o
+                          where o.partition_id = k.id and o.group_id = v_group.id offset 0) as o
       join queen.queues q on q.id = l.queue_id
      cross join lateral (
          select case when p_to = 'beginning' then l.start_offset
                      when p_to = 'end' then l.next_offset
                      when p_timestamp is not null then queen.offset_at(l.partition_id, p_timestamp)
                      else least(greatest(p_offset, l.start_offset), l.next_offset) end as target) as t
-     where l.partition_id = any (v_ids) and c.partition_id = l.partition_id and c.group_id = v_group.id;
+     where c.ctid = o.place;    -- locked above: it has not moved
     get diagnostics v_count = row_count;
     return v_count;
 end $$;

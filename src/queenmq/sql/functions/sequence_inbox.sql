@@ -16,7 +16,7 @@ create function queen.sequence_inbox(
     p_now    timestamptz default null    -- null: the clock, read under the locks
 ) returns table (moved int, stored int, woken bigint[], queues text[], more boolean)
 language plpgsql
-set jit = off
+set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -61,7 +61,7 @@ begin
         delete from queen.inbox i
          using numbered k
           left join room r on r.name = k.queue
-          join queen.partition_lookup l on l.partition_id = k.place
+         cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = k.place offset 0) as l
           join queen.queues q on q.id = l.queue_id
          where i.id = k.id and (r.name is null or k.nth <= r.messages)
         returning i.*, k.place, l.next_offset, q.dedup_window_seconds > 0 as deduplicated

@@ -20,13 +20,14 @@ begin
         update queen.partition_consumers c
            set ready_at = n.ready_at, expiries = c.expiries + (c.lease_id is not null)::int,
                lease_id = null, lease_from = null, lease_to = null, nacked = '{}'
-          from (select k.id, queen.ready_after(k.id, o.committed, q.delayed_processing_seconds, q.window_buffer_seconds,
-                                               p_now) as ready_at
+          from (select o.place, queen.ready_after(k.id, o.committed, q.delayed_processing_seconds, q.window_buffer_seconds,
+                                                  p_now) as ready_at
                   from unnest(v_quiet) as k (id)
-                  join queen.partition_consumers o on o.partition_id = k.id and o.group_id = p_group_id
+                 cross join lateral (select o.ctid as place, o.committed from queen.partition_consumers o
+                                      where o.partition_id = k.id and o.group_id = p_group_id offset 0) as o
                   join queen.queue_groups g on g.id = p_group_id
                   join queen.queues q on q.id = g.queue_id) as n
-         where c.partition_id = n.id and c.group_id = p_group_id and (n.ready_at is null or n.ready_at > p_now)
+         where c.ctid = n.place and (n.ready_at is null or n.ready_at > p_now)    -- locked: it has not moved
         returning c.partition_id
     )
     select array_agg(r.partition_id) into v_rested from rested r;

@@ -8,15 +8,16 @@
 create function queen.skip_deleted(p_partition_ids bigint[], p_now timestamptz) returns bigint
 language sql as $$
     with passed as (
-        select c.partition_id, c.group_id, a.committed, a.acked,
+        select c.place, a.committed, a.acked,
                queen.multirange_size(int8multirange(int8range(c.committed, l.start_offset)) - c.acked) as unread,
                coalesce(c.lease_to > a.committed, false) as leased,
                q.delayed_processing_seconds, q.window_buffer_seconds
-          from queen.partition_lookup l
-          join queen.partition_consumers c on c.partition_id = l.partition_id and c.committed < l.start_offset
+          from unnest(p_partition_ids) as k (id)    -- offset 0: row by row, whatever the planner believes
+         cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = k.id offset 0) as l
+         cross join lateral (select c.*, c.ctid as place from queen.partition_consumers c where c.partition_id = k.id offset 0) as c
           join queen.queues q on q.id = l.queue_id
          cross join lateral queen.advance(l.start_offset, c.acked) as a
-         where l.partition_id = any (p_partition_ids)
+         where c.committed < l.start_offset
     ), moved as (
         update queen.partition_consumers c
            set committed = p.committed, acked = p.acked, expired = c.expired + p.unread, expiries = 0,
@@ -29,7 +30,7 @@ language sql as $$
                                else queen.ready_after(c.partition_id, p.committed, p.delayed_processing_seconds,
                                                       p.window_buffer_seconds, p_now) end
           from passed p
-         where c.partition_id = p.partition_id and c.group_id = p.group_id
+         where c.ctid = p.place    -- locked by the caller: it has not moved
         returning p.unread
     )
     select coalesce(sum(unread), 0)::bigint from moved

@@ -20,7 +20,9 @@ create function queen.transact(
     out first_offsets bigint[], out created_ats timestamptz[], out woken bigint[],
     out missed_segments int[], out missed_offsets bigint[], out missed_times timestamptz[], out missed_ids text[]
 )
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off set jit = off
+as $$
 declare
     v_ack    record;
     v_asked  int8multirange;
