@@ -258,7 +258,7 @@ class Queue:
 
     async def _drop_duplicates(self, segment: "_Segment") -> None:
         known: dict[str | None, int] = {}
-        for row in await self.call("recent_ids", [segment.partition_id], self.clock.now):
+        for row in await self.call("recent_ids", [segment.partition_id], p_bytes=1 << 40, p_now=self.clock.now):
             for offset, id in enumerate(json.loads(row["transaction_ids"] or "[]"), row["first_offset"] or 0):
                 known.setdefault(id, offset)
         segment.found.update({n: known[id] for n, id in enumerate(segment.ids) if id is not None and id in known})

@@ -211,7 +211,7 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.ready_after(bigint, bigint, integer, integer, timestamp with time zone)
 
--- function queen.recent_ids(bigint[], timestamp with time zone)
+-- function queen.recent_ids(bigint[], bigint[], bigint, timestamp with time zone)
 
 -- function queen.record_event(bigint, text, text, json, text, text[], timestamp with time zone)
 

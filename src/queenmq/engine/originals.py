@@ -4,7 +4,7 @@ import asyncio
 import logging
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 
@@ -19,9 +19,10 @@ from queenmq.engine.drafts import Flush, IdKey, Keys, Original
 from queenmq.engine.partitions import PartitionInfo
 from queenmq.engine.recent_ids import WrittenIds
 
-RECENT = "select * from queen.recent_ids($1)"
+RECENT = "select * from queen.recent_ids($1, $2, $3)"
 FIND_IDS = f"select * from queen.find_ids({parameters(BIGINTS, BIGINTS, PLAIN)})"  # noqa: S608 (ours)
 
+PAGE_BYTES = 4 << 20  # of ids that are read at once
 NOT_READ = "a temporary file with transaction ids of the dedup window cannot be read; they are read from the log again"
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Originals:
     def __init__(self, database: Database, window: DedupWindow) -> None:
         self._database = database
         self._window = window
+        self._loading: dict[int, asyncio.Future[None]] = {}  # by partition: over when its recent ids are known
 
     async def find(
         self, ids: Sequence[PartitionIds], keys: Keys, clash: Callable[[], Flush | None]
@@ -76,23 +78,51 @@ class Originals:
                     looked_up[question] = Original(offset, row["created_at"])
 
     async def _load_windows(self, ids: Sequence[PartitionIds]) -> None:
-        """Read the recent ids of partitions that we know nothing of."""
+        """Read the recent ids of partitions that we know nothing of; if somebody else does so, wait."""
+        while loading := [each for partition, _ in ids if (each := self._loading.get(partition.id))]:
+            await asyncio.wait(loading)
         unknown = {partition.id: partition for partition, _ in ids if self._window.get(partition.id) is None}
         for partition in [partition for partition in unknown.values() if partition.seen_offset == 0]:
             self._window.start(partition.id, 0)
             del unknown[partition.id]
         if not unknown:
             return
-        started: set[int] = set()
-        told: list[WrittenIds] = []
-        for row in await self._database.rows(RECENT, list(unknown)):
-            partition = unknown[row["partition_id"]]
-            if partition.id not in started:
-                self._window.start(partition.id, row["next_offset"])
-                started.add(partition.id)
-            if row["transaction_ids"] is not None:
-                told.append(told_ids(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
-        self._window.learn(told)
+        over = asyncio.get_running_loop().create_future()
+        self._loading |= dict.fromkeys(unknown, over)
+        try:
+            await self._load(unknown)
+        finally:
+            for partition_id in unknown:
+                del self._loading[partition_id]
+            over.set_result(None)
+
+    async def _load(self, unknown: Mapping[int, PartitionInfo]) -> None:
+        """Page by page, as there may be millions; how far a partition's ids are complete it knows at every moment."""
+        froms: dict[int, int | None] = dict.fromkeys(unknown)  # what is left, in order; None: all of its window
+        while froms:
+            told: list[WrittenIds] = []
+            known: dict[int, int] = {}
+            rows = await self._database.rows(RECENT, list(froms), list(froms.values()), PAGE_BYTES)
+            for row in rows:
+                partition = unknown[row["partition_id"]]
+                if row["transaction_ids"] is None:
+                    known[partition.id] = row["next_offset"]
+                else:
+                    told.append(told_ids(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
+                    known[partition.id] = row["first_offset"] + told[-1].count
+            for partition_id in known:
+                if froms[partition_id] is None:
+                    self._window.start(partition_id, 0)
+            self._window.learn(told)
+            for partition_id, offset in known.items():
+                if entry := self._window.get(partition_id):
+                    entry.catch_up(offset)
+            if not rows or rows[-1]["transaction_ids"] is None:
+                return
+            unfinished = rows[-1]["partition_id"]
+            left = list(froms)[list(froms).index(unfinished) + 1 :]
+            kept = self._window.get(unfinished) is not None  # it may have been too much for our memory
+            froms = ({unfinished: known[unfinished]} if kept else {}) | dict.fromkeys(left)
 
     def _recall(
         self,
