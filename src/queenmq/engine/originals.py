@@ -120,9 +120,9 @@ class Originals:
             if not rows or rows[-1]["transaction_ids"] is None:
                 return
             unfinished = rows[-1]["partition_id"]
-            left = list(froms)[list(froms).index(unfinished) + 1 :]
             kept = self._window.get(unfinished) is not None  # it may have been too much for our memory
-            froms = ({unfinished: known[unfinished]} if kept else {}) | dict.fromkeys(left)
+            left = dict.fromkeys(partition_id for partition_id in froms if partition_id not in known)
+            froms = {unfinished: known[unfinished], **left} if kept else left
 
     def _recall(
         self,
