@@ -50,12 +50,12 @@ begin
     select l.partition_id, p_group_id, f.committed, f.committed,
            queen.ready_after(l.partition_id, f.committed, v_group.delayed_processing_seconds,
                              v_group.window_buffer_seconds, p_now)
-      from unnest(v_ids) as c (id)    -- offset 0: row by row, whatever the planner believes
+      from unnest(v_ids) as c (id)    -- offset 0: row by row, and asked once, whatever the planner believes
      cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = c.id offset 0) as l
      cross join lateral (select p.name from queen.partitions p where p.id = c.id offset 0) as p
      cross join lateral queen.subscription(v_group.name, v_group.queue_id, p.name) as s
      cross join lateral (select case s.mode when 'all' then l.start_offset
-                                else queen.offset_at(c.id, s.since) end as committed) as f
+                                else queen.offset_at(c.id, s.since) end as committed offset 0) as f
      where not exists (select from queen.partition_consumers o
                         where o.partition_id = c.id and o.group_id = p_group_id offset 0);
 

@@ -43,7 +43,7 @@ begin
     end if;
 
     return query
-    with held as (
+    with held as materialized (    -- where a delay ends is asked once
         select k.place, c.partition_id, c.committed, c.acked, c.expiries, c.retries, c.lease_id is not null as lapsed,
                k.request, k.n, p_auto_acks[k.request] as auto_ack, l.next_offset,
                case when c.partition_id = any (p_withheld)

@@ -65,7 +65,7 @@ begin
                            when q.delayed_processing_seconds + q.window_buffer_seconds = 0 then p_now
                            else queen.ready_after(c.partition_id, t.target, q.delayed_processing_seconds,
                                                   q.window_buffer_seconds, p_now) end
-      from unnest(v_ids) as k (id)    -- offset 0: row by row, whatever the planner believes
+      from unnest(v_ids) as k (id)    -- offset 0: row by row, and asked once, whatever the planner believes
      cross join lateral (select l.* from queen.partition_lookup l where l.partition_id = k.id offset 0) as l
      cross join lateral (select o.ctid as place from queen.partition_consumers o
                           where o.partition_id = k.id and o.group_id = v_group.id offset 0) as o
@@ -74,7 +74,7 @@ begin
          select case when p_to = 'beginning' then l.start_offset
                      when p_to = 'end' then l.next_offset
                      when p_timestamp is not null then queen.offset_at(l.partition_id, p_timestamp)
-                     else least(greatest(p_offset, l.start_offset), l.next_offset) end as target) as t
+                     else least(greatest(p_offset, l.start_offset), l.next_offset) end as target offset 0) as t
      where c.ctid = o.place;    -- locked above: it has not moved
     get diagnostics v_count = row_count;
     return v_count;

@@ -26,7 +26,7 @@ begin
                  cross join lateral (select o.ctid as place, o.committed from queen.partition_consumers o
                                       where o.partition_id = k.id and o.group_id = p_group_id offset 0) as o
                   join queen.queue_groups g on g.id = p_group_id
-                  join queen.queues q on q.id = g.queue_id) as n
+                  join queen.queues q on q.id = g.queue_id offset 0) as n    -- asked once
          where c.ctid = n.place and (n.ready_at is null or n.ready_at > p_now)    -- locked: it has not moved
         returning c.partition_id
     )
