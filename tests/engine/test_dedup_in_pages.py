@@ -10,6 +10,7 @@ from tests.engine.shorthand import messages
 pytestmark = pytest.mark.every_postgres
 
 PARTITIONS = "abc"
+MANY = 100_001  # messages: one more than a push is told of
 
 
 def given(*ids, partition):
@@ -74,3 +75,18 @@ async def test_a_window_that_is_too_large_for_memory_is_read_nevertheless(open_e
     for bytes_max in (0, key_files.BYTES_MIN):
         engine = await open_engine(dedup_bytes_max=bytes_max)
         assert all(each.duplicate for each in await engine.push(all_again()))
+
+
+async def test_who_has_missed_too_much_to_be_told_reads_it(open_engine, monkeypatch, written):
+    behind, busy = await open_engine(), await open_engine()
+    await behind.push([*given("first", partition="a"), *given("first", partition="new")])
+    many = [str(number) for number in range(MANY)]
+    for partition in ("a", "new"):  # of a partition without a past it knows all, without having read anything
+        await busy.push(given(*many, partition=partition))
+    monkeypatch.setattr(originals, "PAGE_BYTES", 1)
+    again = await behind.push(
+        [each for partition in ("new", "a", "b") for each in given("first", "7", "fresh", partition=partition)]
+    )
+    assert [each.duplicate for each in again] == [True, True, False] * 2 + [False, False, False]
+    assert [each.offset for each in again] == [0, 8, MANY + 1, 9, 17, MANY + 10, 9, 10, 11]
+    assert all(each.duplicate for each in await behind.push(given("0", str(MANY - 1), "fresh", partition="a")))

@@ -281,19 +281,26 @@ class Pusher:
     # -- after the call
 
     def learn(self, flush: Flush, row: Any) -> dict[IdKey, Original]:
-        """Take in the ids that others wrote since we looked; answers those that are also in the flush."""
+        """Take in the ids that others wrote since we looked; answers those that are also in the flush.
+
+        Where there are too many to be told we know nothing any more, and read them before the next call.
+        """
         originals: dict[IdKey, Original] = {}
         if not row["missed_segments"]:
             return originals
         ours: dict[int, set[str | None]] = defaultdict(set)
         for draft in flush.drafts:
             ours[draft.partition.id].update(draft.ids or ())
-        missed = [
-            told_ids(flush.drafts[segment - 1].partition, first_offset, ids, created_at)
-            for segment, first_offset, created_at, ids in zip(
-                row["missed_segments"], row["missed_offsets"], row["missed_times"], row["missed_ids"], strict=True
-            )
-        ]
+        missed: list[WrittenIds] = []
+        for segment, offset, created_at, ids in zip(
+            row["missed_segments"], row["missed_offsets"], row["missed_times"], row["missed_ids"], strict=True
+        ):
+            partition = flush.drafts[segment - 1].partition
+            if ids is None:
+                self._window.drop(partition.id)
+                partition.seen_offset = max(partition.seen_offset, offset)
+            else:
+                missed.append(told_ids(partition, offset, ids, created_at))
         self._window.learn(missed)
         for each in missed:
             for offset, id in enumerate(each.ids, each.first_offset):

@@ -9,7 +9,9 @@
 -- p_expected_offsets[i] is the next offset up to which the caller knows the partition's ids
 -- itself; null means it knows nothing. What lies between is looked at here and handed back as
 -- missed_*, so the caller is up to date afterwards. If one of those is among the new ids,
--- nothing is written and first_offsets is null: the caller drops the duplicates and calls again.
+-- nothing is written and first_offsets is null: the caller drops the duplicates and calls again. Nor is anything
+-- written where more than 100,000 messages lie between: missed_ids has a null for that segment, missed_offsets where the
+-- partition ends, and the caller reads queen.recent_ids first, page by page.
 --
 -- Locks:   partition_lookup rows, in partition_id order (the first one alone, then the update walks
 --          all in the order of its sorted argument); then queue_depths rows of limited queues, in queue_id order.
@@ -49,7 +51,7 @@ declare
     v_first      bigint;
     v_queues     int[];            -- per segment
     v_any        record;
-    v_duplicate  boolean := false;
+    v_again      boolean := false; -- nothing is written, and the caller comes again
     v_queue      record;
 begin
     -- Pushes to the same partitions meet at the first of them: what the next statement finds is then
@@ -117,19 +119,20 @@ begin
     end if;
 
     if p_transaction_ids is not null and p_expected_offsets is distinct from first_offsets then
-        select array_agg(i.n), array_agg(m.first_offset), array_agg(m.created_at), array_agg(m.transaction_ids),
-               coalesce(bool_or(m.duplicate), false)
-          into missed_segments, missed_offsets, missed_times, missed_ids, v_duplicate
-          from unnest(p_partition_ids, p_transaction_ids, p_expected_offsets, first_offsets, created_ats)
-               with ordinality as i (id, ids, expected, first_offset, now, n)
-         cross join lateral queen.missed_ids(i.id, i.expected, i.ids, p_known_flushes, i.now) as m
-         where i.ids is not null and i.expected is distinct from i.first_offset
+        select array_agg(i.n), array_agg(coalesce(m.first_offset, i.first_offset)), array_agg(m.created_at),
+               array_agg(m.transaction_ids), coalesce(bool_or(m.duplicate or i.far), false)
+          into missed_segments, missed_offsets, missed_times, missed_ids, v_again
+          from (select i.*, coalesce(i.first_offset - i.expected > 100000, false) as far
+                  from unnest(p_partition_ids, p_transaction_ids, p_expected_offsets, first_offsets, created_ats)
+                       with ordinality as i (id, ids, expected, first_offset, now, n)) as i
+          left join lateral queen.missed_ids(i.id, i.expected, i.ids, p_known_flushes, i.now) as m on not i.far
+         where i.ids is not null and i.expected is distinct from i.first_offset and (i.far or m.first_offset is not null)
            and (i.expected is null
                 or exists (select from queen.segments s    -- somebody else's
                             where s.partition_id = i.id and s.first_offset >= i.expected and s.first_offset < i.first_offset
                               and (s.flush_id = any (p_known_flushes)) is not true));
     end if;
-    if v_duplicate then
+    if v_again then
         update queen.partition_lookup l
            set next_offset = i.next_offset,
                last_message_at = coalesce((select s.created_at from queen.segments s where s.partition_id = i.id
