@@ -2,7 +2,7 @@
 
 Those who ask alike stand in one line. Partitions come in the order in which they became ready, every request gets one
 before any gets a second, and each takes as many messages as it still wants. Who finds a partition with nothing to
-deliver stands in line again.
+deliver, or one that was just given to somebody who named it, stands in line again.
 """
 
 from collections.abc import Iterator
@@ -110,9 +110,11 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
     lines = {kind: targets(world, requests[kinds[kind][0]]) for kind in sorted(kinds, key=_resolved)}
     # Who names a partition may be served first, as it has no other, or all in the order in which they came.
     named_first = sorted(kinds, key=lambda kind: kind.partition is None)
-    orders = [list(kinds)] if named_first == list(kinds) else [list(kinds), named_first]
-    ordered = [[(kind, kinds[kind]) for kind in order] for order in orders]
-    return _distinct(way for each in ordered for way in _served(world, requests, each, lines, got))
+    orders = [(list(kinds), False), (named_first, False), (named_first, True)]
+    ordered = [([(kind, kinds[kind]) for kind in order], crossed) for order, crossed in orders]
+    return _distinct(
+        way for each, crossed in ordered for way in _served(world, requests, each, lines, got, crossed=crossed)
+    )
 
 
 def _served(
@@ -121,8 +123,10 @@ def _served(
     kinds: list[tuple[Kind, list[int]]],
     lines: dict[Kind, list[tuple[Queue, list[str]]]],
     got: frozenset[Delivered],
+    *,
+    crossed: bool,
 ) -> list[Outcome]:
-    """The ways to serve one kind after the other."""
+    """The ways to serve one kind after the other; `crossed`: they may have reached for the same partitions."""
     found = [Outcome(set(), {}, [])]
     for kind, numbers in kinds:
         theirs = {row for row in got if row.request in numbers}
@@ -130,7 +134,12 @@ def _served(
             after
             for before in found
             for after in _ways(
-                world.now, requests, numbers, lines[kind], replace(before, allowed=before.delivered | theirs)
+                world.now,
+                requests,
+                numbers,
+                lines[kind],
+                replace(before, allowed=before.delivered | theirs),
+                crossed=crossed,
             )
             if after.delivered == before.delivered | theirs
         )
@@ -143,20 +152,29 @@ def _resolved(kind: Kind) -> tuple[Any, ...]:
 
 
 def _ways(
-    now: datetime, requests: list[Request], numbers: list[int], line: list[tuple[Queue, list[str]]], before: Outcome
+    now: datetime,
+    requests: list[Request],
+    numbers: list[int],
+    line: list[tuple[Queue, list[str]]],
+    before: Outcome,
+    *,
+    crossed: bool,
 ) -> Iterator[Outcome]:
     """Serve those who ask alike, once for each order in which their partitions may come."""
     group = requests[numbers[0]].kind.group
     ranked = []
+    given: set[int] = set()
     for queue, names in line:
         places = [queue.groups[group].places[name] for name in names]
         current = [before.places.get((queue.name, group, p.partition.name), p) for p in places]
+        if crossed:
+            given |= {id(p) for p, c in zip(places, current, strict=True) if p.is_ready(now) and not c.is_ready(now)}
         oldest = [p.ready for p in current if p.ready and p.ready <= now]
         ranked.append(((-queue.settings["priority"], min(oldest, default=now)), places))
     slots = [n for slot in range(PARTITIONS_MAX) for n in numbers if requests[n].partitions > slot]
     left = {n: requests[n].batch for n in numbers}
     for queues in _orders(ranked):
-        yield from _serve(now, requests, queues, Line(slots, left, before))
+        yield from _serve(now, requests, queues, Line(slots, left, before), given)
 
 
 @dataclass(frozen=True)
@@ -168,18 +186,26 @@ class Line:
     outcome: Outcome
 
 
-def _serve(now: datetime, requests: list[Request], queues: list[list[Place]], line: Line) -> Iterator[Outcome]:
+def _serve(
+    now: datetime, requests: list[Request], queues: list[list[Place]], line: Line, given: set[int]
+) -> Iterator[Outcome]:
     """One queue after the other."""
     if not queues:
         yield line.outcome
         return
-    for after in _serve_queue(now, requests, queues[0], line):
-        yield from _serve(now, requests, queues[1:], after)
+    for after in _serve_queue(now, requests, queues[0], line, given):
+        yield from _serve(now, requests, queues[1:], after, given)
 
 
-def _serve_queue(now: datetime, requests: list[Request], places: list[Place], line: Line) -> Iterator[Line]:
-    """The first in the line get the partitions that are ready; who finds nothing to read queues up again."""
-    ready = [p for p in map(line.outcome.with_place, places) if p.is_ready(now)]
+def _serve_queue(
+    now: datetime, requests: list[Request], places: list[Place], line: Line, given: set[int]
+) -> Iterator[Line]:
+    """The first in the line get the partitions that are ready; who finds nothing to read queues up again.
+
+    `given`: places that somebody else has just got, and for which one may reach nevertheless, once.
+    """
+    current = [p if id(p) in given else line.outcome.with_place(p) for p in places]
+    ready = [p for p in current if p.is_ready(now)]
     tried = []
     for order in _orders([(p.ready, p) for p in ready]):
         taken = [p.partition.name for p in order[: len(line.slots)]]
@@ -189,6 +215,9 @@ def _serve_queue(now: datetime, requests: list[Request], places: list[Place], li
         outcome = line.outcome.branch()
         left, again = dict(line.left), []
         for number, original in zip(line.slots, order, strict=False):
+            if id(original) in given:
+                again.append(number)
+                continue
             place = outcome.with_place(original)
             outcome.letters.extend(place.give_up(now))
             offsets = place.deliverable(now)[: left[number]]
@@ -201,7 +230,7 @@ def _serve_queue(now: datetime, requests: list[Request], places: list[Place], li
         if not outcome.delivered <= outcome.allowed:
             continue
         if again:
-            yield from _serve_queue(now, requests, places, after)
+            yield from _serve_queue(now, requests, places, after, set())
         else:
             yield after
 

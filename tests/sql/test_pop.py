@@ -127,6 +127,21 @@ async def test_a_partition_with_nothing_to_deliver_does_not_stand_in_the_way(que
     assert delivery.values == ["fresh"]
 
 
+async def test_a_partition_of_which_all_was_given_up_rests_even_if_there_was_no_room_for_it(queue):
+    await queue.configure("orders", max_wait_seconds=60)
+    await queue.push("orders", "ann", "old")
+    queue.clock.advance(1)
+    await queue.push("orders", "bob", "old")
+    queue.clock.advance(59)
+    await queue.push("orders", "ann", "fresh")
+    queue.clock.advance(5)
+    [delivery] = await queue.pop("g", "orders", batch=1, partitions=2)
+    assert (delivery.partition, delivery.values) == ("ann", ["fresh"])
+    bob = await queue.partition_id("orders", "bob")
+    query = "select committed, ready_at from queen.partition_consumers where partition_id = $1"
+    assert await queue.connection.fetchrow(query, bob) == (1, None)
+
+
 async def test_each_of_several_pops_is_served_past_empty_partitions(queue):
     await queue.configure("orders", max_wait_seconds=60)
     for number in range(3):

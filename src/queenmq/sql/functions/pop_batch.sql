@@ -69,6 +69,7 @@ declare
     v_since     timestamptz;           -- where the scan of ready partitions begins
     v_claimed   record;
     v_places    tid[];                 -- where the claimed rows are
+    v_judged    boolean;               -- some of what is claimed may have been given up
     v_stale     bigint[];              -- claimed, with more to give up than one call should
     v_empty     bigint[];
     v_rested    bigint[];
@@ -193,7 +194,8 @@ begin
 
                 v_stale := null;
                 v_places := v_claimed.places;
-                if v_claimed.lapsed or v_queue.max_wait_seconds > 0 then
+                v_judged := v_claimed.lapsed or v_queue.max_wait_seconds > 0;
+                if v_judged then
                     v_stale := queen.give_up(v_groups[v_turn], v_claimed.partition_ids, v_now);
                     select array_agg(c.place order by k.n) into v_places    -- what was given up has moved its rows
                       from unnest(v_claimed.partition_ids) with ordinality as k (id, n)
@@ -230,12 +232,12 @@ begin
                 end loop;
                 v_used := v_used + cardinality(v_claimed.partition_ids);
                 exit when v_empty = '{}';
-                v_empty := array(    -- not those for which their request had no room left
+                v_empty := array(    -- not those for which their request had no room left, unless some of it was given up
                     select k.id
                       from (select k.id, k.request, k.n, max(k.n) filter (where k.id <> all (v_empty)) over (partition by k.request) as last
                               from unnest(v_claimed.partition_ids, v_slots[v_used - cardinality(v_claimed.partition_ids) + 1 : v_used])
                                    with ordinality as k (id, request, n)) as k
-                     where k.id = any (v_empty) and (v_left[k.request] > 0 or k.n < k.last));
+                     where k.id = any (v_empty) and (v_left[k.request] > 0 or k.n < k.last or v_judged));
                 exit when v_empty = '{}';
                 v_rested := queen.settle(v_groups[v_turn], v_empty, v_now);
                 exit when v_rested = '{}';
