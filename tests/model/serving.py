@@ -2,7 +2,7 @@
 
 Those who ask alike stand in one line. Partitions come in the order in which they became ready, every request gets one
 before any gets a second, and each takes as many messages as it still wants. Who finds a partition with nothing to
-deliver, or one that was just given to somebody who named it, stands in line again.
+deliver, or one that was just given to somebody in another line, stands in line again.
 """
 
 from collections.abc import Iterator
@@ -108,12 +108,12 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
         kinds.setdefault(request.kind, []).append(number)
     # A first pop subscribes: by queue, the most specific first, those who name none last.
     lines = {kind: targets(world, requests[kinds[kind][0]]) for kind in sorted(kinds, key=_resolved)}
-    # Who names a partition may be served first, as it has no other, or all in the order in which they came.
-    named_first = sorted(kinds, key=lambda kind: kind.partition is None)
-    orders = [(list(kinds), False), (named_first, False), (named_first, True)]
-    ordered = [([(kind, kinds[kind]) for kind in order], crossed) for order, crossed in orders]
+    # Those who ask differently are served one kind after the other, in any order, or have reached for the same at once.
+    ordered = [[(kind, kinds[kind]) for kind in order] for order in permutations(kinds)]
     return _distinct(
-        way for each, crossed in ordered for way in _served(world, requests, each, lines, got, crossed=crossed)
+        way
+        for each, crossed in product(ordered, (False, True) if len(kinds) > 1 else (False,))
+        for way in _served(world, requests, each, lines, got, crossed=crossed)
     )
 
 
