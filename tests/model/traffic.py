@@ -293,8 +293,9 @@ class Traffic(Board):
     def say(self, acks: list[Ack]) -> None:
         """In one call, those who lost their lease are told how things stood before."""
         answers = self.postgres.ack(acks)
-        live = {p.lease.id for p in self.world.all_places() if p.lease}
-        late_first = sorted(acks, key=lambda ack: ack.handle.lease_id in live)
+        handles = [ack.handle for ack in acks]
+        lent = {each: self.world.is_lent(each.partition_id, each.group_id, each.lease_id) for each in handles}
+        late_first = sorted(acks, key=lambda ack: lent[ack.handle])
         on_paper = {ack: self._answer(self.world, ack) for ack in late_first}
         same("answer to", dict(zip(acks, answers, strict=True)), on_paper)
         self.seen["acks held"] += sum(answer.held for answer in answers)

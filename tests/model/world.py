@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from tests.model.paper import Group, Letter, Message, Partition, Place, Queue, seconds
 
@@ -34,6 +35,11 @@ class World:
                     if place.partition.id == partition_id and group.id == group_id:
                         return place
         return None
+
+    def is_lent(self, partition_id: int, group_id: int, lease_id: UUID) -> bool:
+        """Whether a partition is still lent under a lease, be it over."""
+        place = self.find_place(partition_id, group_id)
+        return place is not None and place.lease is not None and place.lease.id == lease_id
 
     # Queues and partitions.
 
