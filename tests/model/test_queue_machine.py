@@ -17,7 +17,7 @@ def test_postgres_agrees_with_a_queue_on_paper(database):
         try:
             run_state_machine_as_test(QueueMachine)
             print(dict(QueueMachine.seen))  # noqa: T201 (how much was tried, with -s)
-            for what in ("deliveries", "acks held", "acks refused", "dead"):
+            for what in ("deliveries", "acks held", "acks refused"):
                 assert QueueMachine.seen[what], f"{what}: none in {QueueMachine.seen['moves']} moves"
         finally:
             runner.run(connection.close())

@@ -291,16 +291,15 @@ class Traffic(Board):
         return Ack(handle, completed, others)
 
     def say(self, acks: list[Ack]) -> None:
-        """In one call, those who lost their lease are told how things stood before."""
-        answers = self.postgres.ack(acks)
-        handles = [ack.handle for ack in acks]
-        lent = {each: self.world.is_lent(each.partition_id, each.group_id, each.lease_id) for each in handles}
-        late_first = sorted(acks, key=lambda ack: lent[ack.handle])
-        on_paper = {ack: self._answer(self.world, ack) for ack in late_first}
-        same("answer to", dict(zip(acks, answers, strict=True)), on_paper)
-        self.seen["acks held"] += sum(answer.held for answer in answers)
-        self.seen["acks refused"] += sum(not answer.held for answer in answers)
-        self.seen["dead"] += sum(len(answer.dead) for answer in answers)
+        """Those who lost their lease are told how things stand, with or without what others do in the same call."""
+        answers = dict(zip(acks, self.postgres.ack(acks), strict=True))
+        late = [ack for ack in acks if not self.world.is_lent(ack.handle)]
+        on_paper = {ack: self._answer(self.world, ack) for ack in sorted(acks, key=lambda ack: ack not in late)}
+        on_paper |= {ack: after for ack in late if (after := self._answer(self.world, ack)) == answers[ack]}
+        same("answer to", answers, on_paper)
+        self.seen["acks held"] += sum(answer.held for answer in answers.values())
+        self.seen["acks refused"] += sum(not answer.held for answer in answers.values())
+        self.seen["dead"] += sum(len(answer.dead) for answer in answers.values())
 
     def _answer(self, world: World, ack: Ack) -> Answer:
         place = world.find_place(ack.handle.partition_id, ack.handle.group_id)

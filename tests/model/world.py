@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
 from tests.model.paper import Group, Letter, Message, Partition, Place, Queue, seconds
+
+if TYPE_CHECKING:
+    from tests.model.postgres import Handle
 
 Subscription = tuple[str, str, str, str]  # group, queue, partition, namespace; "" where it names none
 
@@ -36,10 +38,10 @@ class World:
                         return place
         return None
 
-    def is_lent(self, partition_id: int, group_id: int, lease_id: UUID) -> bool:
+    def is_lent(self, handle: "Handle") -> bool:
         """Whether a partition is still lent under a lease, be it over."""
-        place = self.find_place(partition_id, group_id)
-        return place is not None and place.lease is not None and place.lease.id == lease_id
+        place = self.find_place(handle.partition_id, handle.group_id)
+        return place is not None and place.lease is not None and place.lease.id == handle.lease_id
 
     # Queues and partitions.
 
