@@ -4,7 +4,7 @@
 -- longest, leases them under its own lease id and is answered with offset ranges; done holds
 -- what to leave out of a range. Every request gets one partition before any gets a second
 -- (p_max_partitions), and p_batches is the request's total. With auto_ack the messages count as
--- completed at once and no lease remains.
+-- completed at once and no lease remains. Nobody is promised to be served first for being first in a call.
 --
 -- ready_since: no partition that is ready now became so before this moment, unless a transaction
 -- took more than a quarter of a second to commit it. Handed in with the next pop of the same kind, it keeps
