@@ -8,4 +8,5 @@ async def assert_the_books_balance(connection: Any, now: datetime) -> None:
     """Nothing in the tables contradicts anything else, and every message is accounted for."""
     complaints = await connection.fetch("select * from queen.check_consistency($1)", now)
     unbalanced = await connection.fetch("select * from queen.ledger where not balanced")
-    assert [dict(row) for row in [*complaints, *unbalanced]] == []
+    wrong = [dict(row) for row in [*complaints, *unbalanced]]
+    assert wrong == [], wrong

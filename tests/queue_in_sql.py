@@ -20,7 +20,8 @@ from typing import Any
 
 import asyncpg
 
-from queenmq.errors import LeaseGone, NotInLease, from_sqlstate
+from queenmq.engine.sqlstates import from_sqlstate
+from queenmq.errors import LeaseGone, NotInLease
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -45,7 +46,6 @@ class Delivery:
     group_id: int
     lease_id: uuid.UUID | None
     messages: dict[int, Any]  # by offset
-    expiries: int = 0
     retries: dict[int, int] = field(default_factory=dict)
     expires_at: datetime | None = None
 
@@ -56,6 +56,10 @@ class Delivery:
     @property
     def values(self) -> list[Any]:
         return list(self.messages.values())
+
+    @property
+    def retry_counts(self) -> list[int]:
+        return [self.retries.get(offset, 0) for offset in self.messages]
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Queue:
         return [segment.offsets for segment in segments]
 
     async def partition_id(self, queue: str, partition: str) -> int:
-        [row] = await self.call("ensure_partitions", [queue], [partition])
+        [row] = await self.call("ensure_partitions", [queue], [partition], p_now=self.clock.now)
         found: int = row["partition_id"]
         return found
 
@@ -138,7 +142,7 @@ class Queue:
         lease_seconds: float | None = None,
         auto_ack: bool = False,
         lease_id: uuid.UUID | None = None,
-        mode: str = "all",
+        mode: str | None = None,
         since: datetime | None = None,
     ) -> list[Delivery]:
         """One pop: a delivery per partition that it got."""
@@ -171,7 +175,6 @@ class Queue:
             messages={
                 offset: stored[offset] for offset in range(row["from_offset"], row["to_offset"]) if offset not in done
             },
-            expiries=row["expiries"],
             retries={int(offset): count for offset, count in json.loads(row["retries"] or "{}").items()},
             expires_at=row["expires_at"],
         )

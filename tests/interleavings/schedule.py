@@ -21,6 +21,7 @@ from typing import Any
 
 from queenmq.errors import Refused
 from tests.queue_in_sql import NOON, Clock, Delivery, Queue
+from tests.waits import until
 
 Step = Callable[[], Awaitable[Any]]
 GROUP = "workers"
@@ -212,8 +213,7 @@ class Scene:
     async def finish(self, groups: Sequence[str]) -> None:
         director = self.director
         director.queue.clock.now = max(actor.queue.clock.now for actor in [director, *self.actors.values()])
-        while (await director.queue.sequence())["moved"]:
-            pass
+        await until("the inbox is empty", self._inbox_is_empty)
         for group in groups:
             await self._drain(group)
             if await self._leases():
@@ -221,6 +221,9 @@ class Scene:
                 await self._drain(group)
         await self._assert_the_log_is_what_was_committed()
         await self._assert_everything_was_done_once_and_in_order(groups)
+
+    async def _inbox_is_empty(self) -> bool:
+        return not (await self.director.queue.sequence())["moved"]
 
     async def _drain(self, group: str) -> None:
         while deliveries := await self.director.pop(group=group, partitions=10):

@@ -7,6 +7,12 @@ from functools import partial
 import pytest
 
 from tests.queue_in_sql import Clock, Queue
+from tests.waits import until
+
+
+async def waiting_for_locks(connection, count):
+    query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+    return await connection.fetchval(query) >= count
 
 
 async def test_two_groups_that_begin_on_the_same_queue(stage):
@@ -32,8 +38,7 @@ async def test_calls_that_begin_several_groups_at_once(connect, asked):
     calls = [pop(alice, first), pop(bert, first[::-1])]
     tasks = [asyncio.create_task(call) for call in calls]
     other = await connect()
-    while await other.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") < 2:
-        pass
+    await until("both pops wait for a lock", lambda: waiting_for_locks(other, 2))
     await watcher.execute("rollback")
     await asyncio.gather(*tasks)
     assert await watcher.fetchval("select count(*) from queen.queue_groups") == 2
@@ -46,8 +51,7 @@ async def test_a_first_pop_that_waited_for_another_one_sees_what_that_left(conne
     await watcher.execute("begin")
     await watcher.execute("select from queen.queues for update")
     waiting = asyncio.create_task(pop(alice, [("orders", "workers")]))
-    while await other.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'") < 1:
-        pass
+    await until("the pop waits for a lock", lambda: waiting_for_locks(other, 1))
     first = await pop(watcher, [("orders", "workers")])
     await watcher.execute("commit")
     second = await waiting

@@ -1,20 +1,28 @@
 CREATE SCHEMA queen;
 
+-- function queen.abandon_call(bigint, timestamp with time zone)
+
 -- function queen.ack(uuid, uuid, text, text, timestamp with time zone)
 
 -- function queen.ack_batch(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], timestamp with time zone)
 
 -- function queen.ack_once(uuid, bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], timestamp with time zone)
 
+-- function queen.add_lapse(int8multirange[], bigint, bigint, bigint, int8multirange)
+
 -- function queen.advance(bigint, int8multirange)
 
--- function queen.advance_group(text, text, smallint, pg_snapshot, boolean, timestamp with time zone)
+-- function queen.advance_group(text, text, smallint, pg_snapshot, boolean, timestamp with time zone, bigint, uuid)
 
 -- function queen.append_staged(bigint[], integer)
 
 -- function queen.attach_groups(integer)
 
+-- function queen.begin_call(bigint, timestamp with time zone)
+
 -- function queen.bury(bigint[], integer[], bigint[], text[], integer[], timestamp with time zone)
+
+-- function queen.bytes_bound(bigint, integer)
 
 -- function queen.changed_partitions(text, timestamp with time zone, text, integer)
 
@@ -24,11 +32,15 @@ CREATE SCHEMA queen;
 
 -- function queen.check_headers(jsonb)
 
+-- function queen.check_incarnation(text)
+
 -- function queen.check_limit(integer, integer)
 
 -- function queen.check_name(text, text)
 
 -- function queen.check_options(jsonb)
+
+-- function queen.check_payload(jsonb, text)
 
 -- function queen.claim_partitions(integer, bigint, timestamp with time zone, integer, timestamp with time zone)
 
@@ -38,7 +50,19 @@ CREATE SCHEMA queen;
 
 -- function queen.collect_stats(timestamp with time zone)
 
--- function queen.commit_write(text, bigint, text, bigint[], bigint, boolean, timestamp with time zone)
+-- function queen.commit_write(text, bigint, text, bigint[], bigint, boolean, timestamp with time zone, boolean)
+
+CREATE TABLE queen.ticks (
+    id bigint NOT NULL,
+    epoch smallint NOT NULL,
+    snapshot pg_snapshot NOT NULL,
+    taken_at timestamp with time zone NOT NULL,
+    mark uuid DEFAULT gen_random_uuid() NOT NULL
+);
+
+COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between two of them lies an exact set of segments.';
+
+-- function queen.common_tick(bigint, uuid, jsonb)
 
 CREATE TABLE queen.queues (
     id integer NOT NULL,
@@ -78,6 +102,10 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.count_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone)
 
+-- function queen.count_lapses(int8multirange[], bigint)
+
+-- function queen.current_incarnation()
+
 -- function queen.dead_letter_message(bigint, text, text, text, timestamp with time zone)
 
 -- function queen.delete_group(text, text, boolean)
@@ -88,27 +116,35 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.delete_queue(text)
 
+-- function queen.delete_set_aside(bigint[])
+
+-- function queen.describe_events(bigint[], bigint)
+
 -- function queen.describe_group(text, integer, timestamp with time zone)
 
 -- function queen.describe_messages(bigint[], bigint[])
+
+-- function queen.describe_within(bigint[], bigint[], bigint)
 
 -- function queen.discard_staged(bigint[], text, timestamp with time zone)
 
 -- function queen.drop_duplicates(bigint[], integer, timestamp with time zone)
 
--- function queen.ensure_partitions(text[], text[])
+-- function queen.ensure_partitions(text[], text[], text, timestamp with time zone)
 
 -- function queen.explain_place(integer, integer, bigint, timestamp with time zone)
 
 -- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
 
--- function queen.fetch_segments(bigint[], bigint[], bigint[], integer)
+-- function queen.extend_groups(integer[], bigint[], integer, timestamp with time zone)
+
+-- function queen.fetch_segments(bigint[], bigint[], bigint[], integer, text)
 
 -- function queen.few_versions(regclass, integer)
 
 -- function queen.find_flush(bigint[], bigint[], uuid)
 
--- function queen.find_ids(bigint[], bigint[], text[], timestamp with time zone)
+-- function queen.find_ids(bigint[], bigint[], text[], timestamp with time zone, text)
 
 -- function queen.find_message(bigint, text, text, timestamp with time zone)
 
@@ -116,28 +152,25 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.find_queue(text)
 
-CREATE TABLE queen.ticks (
-    id bigint NOT NULL,
-    epoch smallint NOT NULL,
-    snapshot pg_snapshot NOT NULL,
-    taken_at timestamp with time zone NOT NULL
-);
+-- function queen.find_tick(bigint, uuid)
 
-COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between two of them lies an exact set of segments.';
-
--- function queen.find_tick(bigint)
+-- function queen.fit_bytes(bigint, bigint, bigint, bigint)
 
 -- function queen.forget_calls(double precision, integer, timestamp with time zone)
 
 -- function queen.forget_depth(integer[])
 
+-- function queen.general_places(integer, text)
+
 -- function queen.get_message(uuid, text, timestamp with time zone)
 
 -- function queen.give_up(integer, bigint[], timestamp with time zone)
 
--- function queen.hand_out(integer, integer, bigint[], tid[], bigint[], integer[], integer[], uuid[], double precision[], boolean[], timestamp with time zone)
+-- function queen.hand_out(integer, integer, bigint[], tid[], bigint[], integer[], integer[], bigint[], boolean[], uuid[], double precision[], boolean[], timestamp with time zone)
 
--- function queen.hand_out_plain(integer[], integer[], integer[], integer[], integer[], bigint[], boolean[], integer[], double precision[], boolean[], uuid[], timestamp with time zone[], timestamp with time zone)
+-- function queen.hand_out_plain(integer[], integer[], integer[], integer[], integer[], bigint[], boolean[], integer[], double precision[], boolean[], uuid[], timestamp with time zone[], timestamp with time zone, bigint)
+
+-- function queen.has_pending_messages(text, text, text, timestamp with time zone)
 
 -- function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamp with time zone)
 
@@ -145,29 +178,41 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.idle_partitions(timestamp with time zone, integer, timestamp with time zone, bigint[])
 
+-- function queen.incarnation()
+
+-- function queen.is_duplicate(text, text, text, integer, timestamp with time zone)
+
+-- function queen.is_row_fault(text)
+
 -- function queen.judge_failures(bigint[], integer[], uuid[], integer[], bigint[], text[], text[], timestamp with time zone)
+
+-- function queen.keep_lapses(int8multirange[], bigint, int8multirange)
 
 -- function queen.keep_retries(jsonb, bigint, int8multirange)
 
 -- function queen.limit_messages(integer[], smallint, pg_snapshot, smallint, pg_snapshot, bigint)
 
--- function queen.list_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone, bigint, integer, integer)
+-- function queen.list_dead_letters(text, text, text, timestamp with time zone, timestamp with time zone, bigint, integer, integer, bigint)
 
 -- function queen.list_event_names(integer, integer)
 
 -- function queen.list_groups(double precision, timestamp with time zone)
 
--- function queen.list_message_events(bigint, text, integer)
+-- function queen.list_message_events(bigint, text, integer, bigint, bigint)
 
--- function queen.list_messages(text, text, text, text, text, integer, text, text, timestamp with time zone)
+-- function queen.list_messages(text, text, text, text, text, integer, text, text, timestamp with time zone, bigint)
 
--- function queen.list_named_events(text, integer, integer)
+-- function queen.list_named_events(text, integer, integer, bigint)
 
 -- function queen.locate_messages(bigint[], text[], text[], timestamp with time zone)
+
+-- function queen.message_bytes(integer, integer)
 
 -- function queen.message_id(timestamp with time zone, bigint, bigint)
 
 -- function queen.message_position(uuid)
+
+-- function queen.message_sizes(bigint[], integer[], bytea[], text[])
 
 -- function queen.message_status(bigint, bigint, text, timestamp with time zone)
 
@@ -181,13 +226,17 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.pending_partitions(text, text, integer)
 
--- function queen.pop(text, text, integer, text, boolean, double precision, text, timestamp with time zone)
+-- function queen.place_at(bigint, text, timestamp with time zone, integer, integer, timestamp with time zone)
 
--- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone, interval)
+-- function queen.place_inbox(bigint[], text[], text[], timestamp with time zone)
 
--- function queen.pop_targets(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
+-- function queen.pop(text, text, integer, text, boolean, double precision, text, text, text, timestamp with time zone)
 
--- function queen.position_at(bigint, smallint, xid8)
+-- function queen.pop_batch(text[], text[], text[], text[], text[], integer[], integer[], double precision[], boolean[], uuid[], text[], timestamp with time zone[], timestamp with time zone[], timestamp with time zone, interval, text, text, bigint)
+
+-- function queen.pop_targets(integer[], text[], text[], text[], text[], text[], text[], timestamp with time zone[], timestamp with time zone, text)
+
+-- function queen.position_at(bigint, smallint, xid8, uuid)
 
 -- function queen.purge_dead_letters(bigint[], text, text, timestamp with time zone)
 
@@ -195,9 +244,9 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.push_from_view()
 
--- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
+-- function queen.push_segments(bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone, text)
 
--- function queen.push_spooled(uuid, bigint, bigint, bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
+-- function queen.push_spooled(uuid, bigint, bigint, bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone, text)
 
 -- function queen.queue_depth(integer)
 
@@ -207,15 +256,15 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.read_messages(text, text, bigint, integer)
 
--- function queen.read_ranges(text[], text[], bigint[], bigint[], bigint)
+-- function queen.read_ranges(text[], text[], bigint[], bigint[], bigint, text, bigint, timestamp with time zone[])
 
 -- function queen.ready_after(bigint, bigint, integer, integer, timestamp with time zone)
 
--- function queen.recent_ids(bigint[], bigint[], bigint, timestamp with time zone)
+-- function queen.recent_ids(bigint[], bigint[], bigint, timestamp with time zone, text)
 
 -- function queen.record_event(bigint, text, text, json, text, text[], timestamp with time zone)
 
--- function queen.record_subscription(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
+-- function queen.record_subscription(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone, text, integer[])
 
 -- function queen.redrive_dead_letters(bigint[], text, text, integer, timestamp with time zone)
 
@@ -227,15 +276,23 @@ COMMENT ON TABLE queen.ticks IS 'Snapshots of the transaction horizon: between t
 
 -- function queen.renew_lease(uuid[], double precision[], timestamp with time zone)
 
+-- function queen.repair_slots()
+
 -- function queen.require_encryption(bigint[], boolean[])
 
 -- function queen.reserve_depth(integer, bigint)
+
+-- function queen.restart_places(integer[], bigint[], timestamp with time zone)
 
 -- function queen.resync_partition_lookup(text, timestamp with time zone)
 
 -- function queen.retain(integer, text, integer, timestamp with time zone)
 
+-- function queen.retry_counts(int8multirange[], jsonb, bigint, bigint)
+
 -- function queen.retry_message(bigint, text, text, timestamp with time zone)
+
+-- function queen.retry_set_aside(bigint[])
 
 -- function queen.safe_time()
 
@@ -265,9 +322,11 @@ ALTER TABLE ONLY queen.segments ALTER COLUMN headers SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + message_count - 1 of a partition, written once. payloads is the JSON text [p0,p1,...]; transaction_ids, trace_ids and headers are JSON arrays of the same length, or null.';
 
--- function queen.segments_between(text, bigint, bigint)
+-- function queen.segments_between(text, bigint, bigint, uuid, uuid)
 
 -- function queen.sequence_inbox(integer, timestamp with time zone)
+
+-- function queen.set_aside_inbox(bigint[], timestamp with time zone)
 
 -- function queen.set_subscription(text, text, timestamp with time zone, timestamp with time zone)
 
@@ -283,15 +342,33 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 
 -- function queen.take_tick(timestamp with time zone)
 
--- function queen.trace(uuid)
+-- function queen.tick_trail(bigint)
+
+-- function queen.trace(uuid, integer, bigint)
 
 -- function queen.traffic(timestamp with time zone, timestamp with time zone, text, text, text, text)
 
--- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone)
+-- function queen.transact(bigint[], integer[], uuid[], integer[], bigint[], bigint[], integer[], bigint[], text[], text[], uuid[], bigint[], integer[], bytea[], text[], text[], text[], boolean[], bigint[], uuid, uuid[], text[], timestamp with time zone, text)
 
 -- function queen.wake_groups(bigint[], integer[], boolean, timestamp with time zone)
 
 -- function queen.why(text, text, text, integer, timestamp with time zone)
+
+CREATE TABLE queen.abandoned_calls (
+    id bigint NOT NULL,
+    abandoned_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE queen.abandoned_calls IS 'Calls that must not happen any more because their callers lost the answer and went on without them.';
+
+CREATE SEQUENCE queen.abandonments
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+COMMENT ON SEQUENCE queen.abandonments IS 'Counts the rows of abandoned_calls; not called while there is none.';
 
 CREATE TABLE queen.partition_consumers (
     partition_id bigint NOT NULL,
@@ -302,7 +379,6 @@ CREATE TABLE queen.partition_consumers (
     lease_to bigint,
     ready_at timestamp with time zone,
     lease_id uuid,
-    expiries integer DEFAULT 0 NOT NULL,
     completed bigint DEFAULT 0 NOT NULL,
     dead_lettered bigint DEFAULT 0 NOT NULL,
     expired bigint DEFAULT 0 NOT NULL,
@@ -310,11 +386,14 @@ CREATE TABLE queen.partition_consumers (
     acked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
     nacked int8multirange DEFAULT '{}'::int8multirange NOT NULL,
     retries jsonb,
+    lapses int8multirange[],
+    starts_at timestamp with time zone,
     CONSTRAINT partition_consumers_check CHECK ((origin <= committed)),
     CONSTRAINT partition_consumers_check1 CHECK ((((lease_id IS NULL) = (lease_from IS NULL)) AND ((lease_id IS NULL) = (lease_to IS NULL)))),
     CONSTRAINT partition_consumers_check2 CHECK (((lease_id IS NULL) OR (ready_at IS NOT NULL)))
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+ALTER TABLE ONLY queen.partition_consumers REPLICA IDENTITY FULL;
 
 COMMENT ON TABLE queen.partition_consumers IS 'A group''s place in a partition: its cursor, its lease, when it is ready.';
 
@@ -336,7 +415,8 @@ CREATE TABLE queen.queue_groups (
     reached_partition_id bigint DEFAULT 0 NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     position_epoch smallint,
-    "position" pg_snapshot
+    "position" pg_snapshot,
+    subscribed boolean DEFAULT false NOT NULL
 );
 
 COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';
@@ -349,7 +429,7 @@ CREATE VIEW queen.active_leases AS
     c.lease_from AS from_offset,
     c.lease_to AS to_offset,
     queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked)) AS remaining,
-    c.expiries,
+    queen.count_lapses(c.lapses, c.committed) AS expiries,
     c.ready_at AS expires_at,
     (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left
    FROM ((((( SELECT clock_timestamp() AS now) n
@@ -364,7 +444,8 @@ CREATE TABLE queen.archives (
     queue_id integer NOT NULL,
     location text NOT NULL,
     tick bigint NOT NULL,
-    archived_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+    archived_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    mark uuid
 );
 
 COMMENT ON TABLE queen.archives IS 'Queues that are archived: where, and up to which tick.';
@@ -436,8 +517,6 @@ CREATE TABLE queen.inbox (
     partition_name text NOT NULL,
     transaction_id text,
     trace_id uuid,
-    producer text,
-    encrypted boolean DEFAULT false NOT NULL,
     payload text NOT NULL,
     created_at timestamp with time zone NOT NULL,
     headers json
@@ -452,10 +531,12 @@ CREATE TABLE queen.partition_lookup (
     start_offset bigint DEFAULT 0 NOT NULL,
     next_offset bigint DEFAULT 0 NOT NULL,
     last_message_at timestamp with time zone,
-    last_message_slot timestamp with time zone GENERATED ALWAYS AS (date_bin('00:10:00'::interval, last_message_at, '1970-01-01 00:00:00+00'::timestamp with time zone)) STORED,
+    last_message_slot timestamp with time zone,
+    message_bytes integer DEFAULT 2147483647 NOT NULL,
     CONSTRAINT partition_lookup_check CHECK (((0 <= start_offset) AND (start_offset <= next_offset)))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='5000', autovacuum_analyze_scale_factor='0.1', autovacuum_vacuum_cost_delay='0', vacuum_truncate=off);
+ALTER TABLE ONLY queen.partition_lookup REPLICA IDENTITY FULL;
 
 COMMENT ON TABLE queen.partition_lookup IS 'A partition''s ends: the oldest message kept and the next offset. Its row lock is the partition''s write lock.';
 
@@ -473,6 +554,14 @@ CREATE VIEW queen.depth AS
 
 COMMENT ON VIEW queen.depth IS 'Messages stored and messages unfinished, per queue.';
 
+CREATE TABLE queen.depth_bounds (
+    queue_id integer CONSTRAINT queue_depths_queue_id_not_null NOT NULL,
+    depth_bound bigint
+)
+WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+
+COMMENT ON TABLE queen.depth_bounds IS 'For queues with a size limit: an upper bound of the depth; null means count.';
+
 ALTER TABLE queen.inbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.inbox_id_seq
     START WITH 1
@@ -481,6 +570,31 @@ ALTER TABLE queen.inbox ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE queen.inbox_set_aside (
+    id bigint NOT NULL,
+    queue_name text NOT NULL,
+    partition_name text NOT NULL,
+    transaction_id text,
+    trace_id uuid,
+    headers json,
+    payload text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    reason text NOT NULL,
+    set_aside_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE queen.inbox_set_aside IS 'Rows of the inbox that could not be placed, with the reason: queen.retry_set_aside, queen.delete_set_aside.';
+
+CREATE UNLOGGED TABLE queen.incarnations (
+    only_row boolean DEFAULT true NOT NULL,
+    token text NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    file text NOT NULL,
+    CONSTRAINT incarnations_only_row_check CHECK (only_row)
+);
+
+COMMENT ON TABLE queen.incarnations IS 'The token of the running PostgreSQL, on which all that servers remember depends. Truncate it and they forget.';
 
 CREATE VIEW queen.lag AS
 SELECT
@@ -675,13 +789,19 @@ ALTER TABLE queen.pipeline_runs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY
     CACHE 1
 );
 
-CREATE TABLE queen.queue_depths (
-    queue_id integer NOT NULL,
-    depth_bound bigint
-)
-WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='0');
+CREATE VIEW queen.queue_depths AS
+ SELECT q.name AS queue_name,
+    d.current_depth,
+    q.max_queue_size,
+        CASE
+            WHEN (q.max_queue_size > 0) THEN GREATEST((q.max_queue_size - d.current_depth), (0)::bigint)
+            ELSE NULL::bigint
+        END AS remaining_capacity
+   FROM (queen.queues q
+     CROSS JOIN LATERAL ( SELECT queen.queue_depth(q.id) AS current_depth
+         OFFSET 0) d);
 
-COMMENT ON TABLE queen.queue_depths IS 'For queues with a size limit: an upper bound of the depth; null means count.';
+COMMENT ON VIEW queen.queue_depths IS 'Unfinished messages of each queue, its limit, and how many more it takes.';
 
 ALTER TABLE queen.queue_groups ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.queue_groups_id_seq
@@ -742,6 +862,20 @@ CREATE TABLE queen.schema_version (
 
 COMMENT ON TABLE queen.schema_version IS 'The steps of the schema that this database has taken.';
 
+CREATE VIEW queen.set_aside AS
+ SELECT id,
+    queue_name AS queue,
+    partition_name AS partition,
+    transaction_id,
+    trace_id,
+    created_at,
+    payload,
+    reason,
+    set_aside_at
+   FROM queen.inbox_set_aside;
+
+COMMENT ON VIEW queen.set_aside IS 'Messages that were pushed in a transaction and could not be placed, with the reason.';
+
 CREATE TABLE queen.spool_positions (
     segment_id uuid NOT NULL,
     "position" bigint NOT NULL,
@@ -800,11 +934,13 @@ CREATE VIEW queen.stuck_partitions AS
      JOIN queen.queues q ON ((q.id = g.queue_id)))
      JOIN queen.partitions p ON ((p.id = c.partition_id)))
      CROSS JOIN LATERAL ( SELECT clock_timestamp() AS now,
-            (c.expiries + COALESCE(((c.retries ->> (c.committed)::text))::integer, 0)) AS failures) n)
+            k.lapses,
+            (k.lapses + COALESCE(((c.retries ->> (c.committed)::text))::integer, 0)) AS failures
+           FROM ( SELECT queen.count_lapses(c.lapses, c.committed) AS lapses) k) n)
      CROSS JOIN LATERAL ( SELECT
                 CASE
                     WHEN ((c.lease_id IS NOT NULL) AND (c.ready_at <= n.now)) THEN 'abandoned'::text
-                    WHEN ((c.expiries > 0) AND (c.expiries >= q.retry_limit)) THEN 'poison'::text
+                    WHEN ((n.lapses > 0) AND (n.lapses >= q.retry_limit)) THEN 'poison'::text
                     WHEN ((c.lease_id IS NOT NULL) AND ((c.ready_at - n.now) < make_interval(secs => (GREATEST((10)::numeric, ((q.lease_seconds)::numeric / 10.0)))::double precision))) THEN 'expiring'::text
                     WHEN (n.failures > 0) THEN 'retrying'::text
                     ELSE NULL::text
@@ -816,14 +952,21 @@ COMMENT ON VIEW queen.stuck_partitions IS 'Partitions whose lease runs out or wh
 CREATE TABLE queen.system_state (
     singleton boolean DEFAULT true NOT NULL,
     epoch smallint DEFAULT 1 NOT NULL,
-    system_identifier bigint NOT NULL,
     id uuid DEFAULT gen_random_uuid() NOT NULL,
     push_paused boolean DEFAULT false NOT NULL,
     pop_paused boolean DEFAULT false NOT NULL,
     CONSTRAINT system_state_singleton_check CHECK (singleton)
 );
 
-COMMENT ON TABLE queen.system_state IS 'Which cluster the transaction ids belong to, which installation of Queen this is, and whether it is in maintenance.';
+COMMENT ON TABLE queen.system_state IS 'The epoch of transaction ids, which installation of Queen this is, and whether it is in maintenance.';
+
+CREATE TABLE queen.tick_incarnations (
+    first_tick bigint NOT NULL,
+    token text NOT NULL,
+    previous_tick bigint NOT NULL
+);
+
+COMMENT ON TABLE queen.tick_incarnations IS 'Which incarnation of PostgreSQL took the ticks from first_tick on, up to those of the next row.';
 
 ALTER TABLE queen.ticks ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME queen.ticks_id_seq
@@ -863,6 +1006,46 @@ ALTER TABLE queen.trace_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY 
     CACHE 1
 );
 
+CREATE VIEW queen.unread AS
+ SELECT q.name AS queue,
+    u.partitions,
+    u.pushed,
+    u.messages,
+    (GREATEST((0)::numeric, EXTRACT(epoch FROM (clock_timestamp() - u.oldest_at))))::double precision AS seconds
+   FROM ((queen.queues q
+     CROSS JOIN LATERAL ( SELECT (EXISTS ( SELECT
+                   FROM queen.queue_groups g_1
+                  WHERE (g_1.queue_id = q.id))) AS "some",
+            (EXISTS ( SELECT
+                   FROM queen.queue_groups g_1
+                  WHERE ((g_1.queue_id = q.id) AND g_1.queue_wide))) AS whole) g)
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (l.next_offset > l.start_offset)) AS partitions,
+            (sum(l.next_offset))::bigint AS pushed,
+            (sum((l.next_offset - l.start_offset)))::bigint AS messages,
+            ( SELECT s.created_at
+                   FROM queen.segments s
+                  WHERE (s.queue_id = q.id)
+                  ORDER BY s.epoch, s.xid
+                 LIMIT 1) AS oldest_at
+           FROM queen.partition_lookup l
+          WHERE ((NOT g."some") AND (l.queue_id = q.id))
+        UNION ALL
+         SELECT count(*) FILTER (WHERE (l.next_offset > l.start_offset)) AS count,
+            (sum(l.next_offset))::bigint AS sum,
+            (sum((l.next_offset - l.start_offset)))::bigint AS sum,
+            min(( SELECT s.created_at
+                   FROM queen.segments s
+                  WHERE ((s.partition_id = l.partition_id) AND (s.first_offset <= l.start_offset))
+                  ORDER BY s.first_offset DESC
+                 LIMIT 1)) AS min
+           FROM queen.partition_lookup l
+          WHERE (g."some" AND (NOT g.whole) AND (l.queue_id = q.id) AND (NOT (EXISTS ( SELECT
+                   FROM queen.partition_consumers c
+                  WHERE (c.partition_id = l.partition_id)))))) u)
+  WHERE (u.messages > 0);
+
+COMMENT ON VIEW queen.unread IS 'Per queue: stored messages that no consumer group has asked for, and the age of the oldest.';
+
 CREATE TABLE queen.writes (
     id text NOT NULL,
     epoch bigint NOT NULL,
@@ -871,6 +1054,9 @@ CREATE TABLE queen.writes (
 );
 
 COMMENT ON TABLE queen.writes IS 'Which batch of a writer was stored last, so that none is stored twice.';
+
+ALTER TABLE ONLY queen.abandoned_calls
+    ADD CONSTRAINT abandoned_calls_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY queen.archives
     ADD CONSTRAINT archives_pkey PRIMARY KEY (queue_id);
@@ -887,8 +1073,17 @@ ALTER TABLE ONLY queen.consumer_groups_metadata
 ALTER TABLE ONLY queen.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY queen.depth_bounds
+    ADD CONSTRAINT depth_bounds_pkey PRIMARY KEY (queue_id);
+
 ALTER TABLE ONLY queen.inbox
     ADD CONSTRAINT inbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.inbox_set_aside
+    ADD CONSTRAINT inbox_set_aside_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY queen.incarnations
+    ADD CONSTRAINT incarnations_pkey PRIMARY KEY (only_row);
 
 ALTER TABLE ONLY queen.message_traces
     ADD CONSTRAINT message_traces_pkey PRIMARY KEY (trace_id, partition_id, "offset");
@@ -901,9 +1096,6 @@ ALTER TABLE ONLY queen.partitions
 
 ALTER TABLE ONLY queen.pipeline_runs
     ADD CONSTRAINT pipeline_runs_pkey PRIMARY KEY (id);
-
-ALTER TABLE ONLY queen.queue_depths
-    ADD CONSTRAINT queue_depths_pkey PRIMARY KEY (queue_id);
 
 ALTER TABLE ONLY queen.queue_groups
     ADD CONSTRAINT queue_groups_pkey PRIMARY KEY (id);
@@ -941,6 +1133,9 @@ ALTER TABLE ONLY queen.stats
 ALTER TABLE ONLY queen.system_state
     ADD CONSTRAINT system_state_pkey PRIMARY KEY (singleton);
 
+ALTER TABLE ONLY queen.tick_incarnations
+    ADD CONSTRAINT tick_incarnations_pkey PRIMARY KEY (first_tick);
+
 ALTER TABLE ONLY queen.ticks
     ADD CONSTRAINT ticks_pkey PRIMARY KEY (id);
 
@@ -956,6 +1151,8 @@ ALTER TABLE ONLY queen.writes
 CREATE INDEX calls_made_at ON queen.calls USING btree (made_at);
 
 CREATE INDEX consumer_groups_metadata_queue ON queen.consumer_groups_metadata USING btree (queue_name);
+
+CREATE INDEX consumer_groups_metadata_since ON queen.consumer_groups_metadata USING btree (since);
 
 CREATE INDEX dead_letters_message ON queen.dead_letters USING btree (partition_id, "offset");
 

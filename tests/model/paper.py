@@ -158,14 +158,16 @@ class Place:
     origin: int
     fates: dict[int, str] = field(default_factory=dict)  # completed, dead or expired: all it is done with
     failures: dict[int, int] = field(default_factory=dict)
-    lapses: int = 0  # leases that expired since the cursor moved
+    lapses: list[set[int]] = field(default_factory=list)  # per expired lease: what its holder had not answered
     lease: Lease | None = None
+    served: bool = False  # whether anything was delivered from it, ever
     ready: datetime | None = None  # None: nothing to read; while leased, when the lease expires
     recounted: bool = False  # a message was redriven that this book did not give up: fates are as good as guessed
 
     def copy(self) -> "Place":
         lease = self.lease and replace(self.lease, given_back=set(self.lease.given_back))
-        return replace(self, fates=dict(self.fates), failures=dict(self.failures), lease=lease)
+        lapses = [set(lapse) for lapse in self.lapses]
+        return replace(self, fates=dict(self.fates), failures=dict(self.failures), lapses=lapses, lease=lease)
 
     def facts(self) -> dict[str, Any]:
         """All that PostgreSQL must agree with."""
@@ -207,12 +209,19 @@ class Place:
         return self.ready is not None and self.ready <= now
 
     def finish(self, offsets: list[int], fate: str) -> None:
-        cursor = self.cursor
         for offset in offsets:
             self.fates[offset] = fate
             self.failures.pop(offset, None)
-        if self.cursor != cursor:
-            self.lapses = 0
+        self.lapses = [left for lapse in self.lapses if (left := lapse - set(offsets))]
+
+    def lapse(self) -> None:
+        """If a lease has expired, it counts for the messages that its holder had not answered."""
+        unanswered = {o for o in self.in_lease() if self.lease and o not in self.lease.given_back}
+        if unanswered:
+            self.lapses.append(unanswered)
+
+    def lapse_count(self, offset: int) -> int:
+        return sum(offset in lapse for lapse in self.lapses)
 
     def rest(self, now: datetime) -> None:
         """Nobody holds it: ready at once, or when the next message is due."""
@@ -229,6 +238,21 @@ class Place:
             created_at + seconds(self.queue.settings["delayed_processing_seconds"]),
             quiet_since + seconds(self.queue.settings["window_buffer_seconds"]),
         )
+
+    def due_since(self, now: datetime) -> datetime | None:
+        """When the next message was pushed, or became due."""
+        if not self.todo:
+            return None
+        created_at = self.partition.messages[self.cursor].created_at
+        window = self.queue.settings["window_buffer_seconds"]
+        quiet_at = self.partition.messages[-1].created_at + seconds(window)
+        delay = self.queue.settings["delayed_processing_seconds"]
+        moments = [
+            min(created_at, now),
+            *([created_at + seconds(delay)] if delay else []),
+            *([quiet_at] if window else []),
+        ]
+        return max(moments)
 
     def wake(self, now: datetime) -> bool:
         """Something was appended to the partition."""
@@ -252,15 +276,15 @@ class Place:
             if wait and self.partition.messages[o].created_at < now - seconds(wait) and self.failures.get(o) != 0
         ]
         error = f"waited longer than {wait} s"
-        if not gone and len(self.in_lease()) == 1 and self.lapses >= limit:
+        if not gone and len(self.in_lease()) == 1 and self.lapse_count(self.in_lease()[0]) >= limit:
             gone = self.in_lease()
-            error = f"the lease expired {self.lapses + 1} times"
+            error = f"the lease expired {self.lapse_count(gone[0]) + 1} times"
         if not gone:
             return []
-        letters = [self.letter(o, self.lapses + self.failures.get(o, 0), error, now) for o in gone]
+        letters = [self.letter(o, self.lapse_count(o) + self.failures.get(o, 0), error, now) for o in gone]
         keep = self.queue.settings["dead_letter_enabled"]
+        self.lapse()
         self.finish(gone, "dead" if keep else "expired")
-        self.lapses = 0
         self.lease = None
         return letters if keep else []
 
@@ -274,11 +298,11 @@ class Place:
             return []
         old_enough = now - seconds(settings["delayed_processing_seconds"])
         due = [o for o in self.todo if self.partition.messages[o].created_at <= old_enough]
-        suspect = self.lease is not None and self.lapses >= settings["retry_limit"]
+        suspect = self.lease is not None and self.lapse_count(self.cursor) >= settings["retry_limit"]
         return due[:1] if suspect else due
 
     def lend(self, offsets: list[int], lease_id: UUID, lease_seconds: float | None, now: datetime) -> None:
-        self.lapses += self.lease is not None
+        self.lapse()
         self.lease = Lease(lease_id, range(self.cursor, offsets[-1] + 1))
         self.ready = now + seconds(lease_seconds or self.queue.settings["lease_seconds"])
 
@@ -287,7 +311,7 @@ class Place:
         due = self.due(now)
         if due is not None and due <= now:
             return False
-        self.lapses += self.lease is not None
+        self.lapse()
         self.rest(now)
         return True
 
@@ -306,7 +330,7 @@ class Place:
         accepted = frozenset(judged) | {o for o in completed if o in lease.span}
         letters, dead = [], []
         for offset, (status, error) in judged.items():
-            failures = self.lapses + self.failures.get(offset, 0)
+            failures = self.lapse_count(offset) + self.failures.get(offset, 0)
             if status == "dlq" or (status == "failed" and failures >= limit):
                 dead.append((offset, status == "dlq" or self.queue.settings["dead_letter_enabled"]))
                 if dead[-1][1]:
@@ -316,12 +340,9 @@ class Place:
                 if status == "failed":
                     self.failures[offset] = self.failures.get(offset, 0) + 1
         lease.given_back -= completed | {o for o, _ in dead}
-        cursor = self.cursor
         self.finish([o for o, kept in dead if kept], "dead")
         self.finish([o for o, kept in dead if not kept], "expired")
         self.finish([o for o in completed if o in lease.span and o not in self.fates], "completed")
-        if self.cursor != cursor:
-            self.lapses = 0
         released = all(o in lease.given_back for o in self.in_lease())
         if released:
             self.rest(now)
@@ -337,7 +358,7 @@ class Place:
 
     def move(self, origin: int, now: datetime) -> None:
         """A new book begins."""
-        self.origin, self.fates, self.failures, self.lapses = origin, {}, {}, 0
+        self.origin, self.fates, self.failures, self.lapses = origin, {}, {}, []
         self.recounted = False
         self.rest(now)
 

@@ -140,8 +140,7 @@ class Postgres:
             taken,
             tuple(values[o] for o in taken),
             row["expires_at"],
-            row["expiries"] if leased else None,
-            tuple(sorted(counts(row["retries"]).items())) if leased else None,
+            tuple(counts(row["retries"]).get(o, 0) for o in taken) if leased else None,
         )
         if not leased:
             return delivered, None
@@ -160,7 +159,7 @@ def facts(row: Any) -> dict[str, Any]:
         "lease": row["lease_id"] and (row["lease_id"], row["lease_from"], row["lease_to"]),
         "given back": left & set(offsets(row["nacked"])),
         "failures": counts(row["retries"]),
-        "lapses": row["expiries"],
+        "lapses": [set(offsets(lapse)) for lapse in row["lapses"] or ()],
         "ready": row["ready_at"],
         "completed": row["completed"],
         "dead": row["dead_lettered"],

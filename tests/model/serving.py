@@ -38,7 +38,7 @@ class Request:
     partitions: int = 1
     lease_seconds: int | None = None
     auto_ack: bool = False
-    mode: str = "all"
+    mode: str | None = "all"
     since: datetime | None = None
     ready_since: datetime | None = None
 
@@ -53,8 +53,7 @@ class Delivered(NamedTuple):
     offsets: tuple[int, ...]
     values: tuple[Any, ...]
     expires_at: datetime | None  # the rest is told of leases only
-    lapses: int | None
-    failures: tuple[tuple[int, int], ...] | None
+    retry_counts: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,8 @@ def targets(world: World, request: Request) -> list[tuple[Queue, list[str]]]:
         known = any(group in q.groups and q.groups[group].queue_wide for q in queues)
     else:
         known = any(group in q.groups and partition in q.groups[group].places for q in queues)
+    if name is not None and request.mode is not None:
+        known = known and (group, name, partition or "", "") in world.subscriptions
     if not known:
         world.subscribe(group, name or "", partition or "", namespace or "", request.mode, request.since)
     found = []
@@ -244,10 +245,10 @@ def _orders(ranked: list[tuple[Any, T]]) -> Iterator[list[T]]:
 
 
 def _deliver(now: datetime, number: int, request: Request, place: Place, offsets: list[int]) -> Delivered:
-    failures = dict(place.failures)
+    place.served = True
     if request.auto_ack:
+        place.lapse()
         place.finish(offsets, "completed")
-        place.lapses = 0
         place.rest(now)
     else:
         place.lend(offsets, request.lease_id, request.lease_seconds, now)
@@ -259,8 +260,7 @@ def _deliver(now: datetime, number: int, request: Request, place: Place, offsets
         tuple(offsets),
         tuple(place.partition.messages[o].value for o in offsets),
         None if request.auto_ack else place.ready,
-        None if request.auto_ack else place.lapses,
-        None if request.auto_ack else tuple(sorted(failures.items())),
+        None if request.auto_ack else tuple(place.lapse_count(o) + place.failures.get(o, 0) for o in offsets),
     )
 
 

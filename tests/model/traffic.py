@@ -28,7 +28,7 @@ POPS = st.fixed_dictionaries(
         "partitions": st.sampled_from((1, 2, 3)),
         "lease_seconds": st.sampled_from((None, 7)),
         "auto_ack": st.booleans(),
-        "mode": st.sampled_from(("all", "new", "timestamp")),
+        "mode": st.sampled_from((None, "all", "new", "timestamp")),
         "hint": st.booleans(),
     },
 )
@@ -62,7 +62,7 @@ class Traffic(Board):
     def _open(self, pushes: list[Any]) -> list[Push]:
         """Names to ids; what is missing is created on both sides."""
         names = [(self.queue_names[queue], partition) for queue, partition, _ in pushes]
-        rows = self.postgres.call("ensure_partitions", [q for q, _ in names], [p for _, p in names])
+        rows = self.postgres.call("ensure_partitions", *zip(*names, strict=True), None, self.world.now)
         missing = {names[row["item"] - 1]: row["partition_id"] for row in rows}
         for queue_name in {name for name, _ in missing}:
             if any(p not in self._partitions(queue_name) for q, p in missing if q == queue_name):
@@ -232,11 +232,12 @@ class Traffic(Board):
             else:
                 return
 
-    def _remember_ready_since(self, requests: list[Request], told: list[tuple[Kind, datetime]]) -> None:
+    def _remember_ready_since(self, requests: list[Request], told: list[tuple[Kind, datetime | None]]) -> None:
         for request in requests:
             self.ready_since.pop(request.kind, None)
         for kind, moment in told:
-            self.ready_since[kind] = min(moment, self.ready_since.get(kind, moment))
+            if moment is not None:
+                self.ready_since[kind] = min(moment, self.ready_since.get(kind, moment))
 
     # Ack.
 

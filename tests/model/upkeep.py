@@ -99,8 +99,12 @@ class Upkeep(Board):
             return
         if partition:
             self.world.reach(on_paper, name, on_paper.partitions[partition])
-        while not partition and self.world.extend(on_paper, name, limit=1000):
-            pass
+        if not partition and not on_paper.groups[name].queue_wide:
+            for each in on_paper.partitions.values():
+                self.world.reach(on_paper, name, each)
+        more = not partition
+        while more:
+            more = self.world.extend(on_paper, name, limit=1000)
         places = on_paper.groups[name].places
         moved = [places[partition]] if partition else list(places.values())
         for place in moved:

@@ -105,15 +105,44 @@ class World:
             group.queue_wide = group.queue_wide or not partition
 
     def subscribe(
-        self, group: str, queue: str, partition: str, namespace: str, mode: str, since: datetime | None
+        self, group: str, queue: str, partition: str, namespace: str, mode: str | None, since: datetime | None
     ) -> None:
-        """The first one counts. Who reads a queue from the beginning need not say so before there is one."""
-        if namespace or mode != "all" or queue in self.queues:
-            start = None if mode == "all" else since or self.now
-            self.subscriptions.setdefault((group, queue, partition, namespace), start)
+        """The first one counts. Without a mode, one that covers as much decides, and all is read if there is none."""
+        key = (group, queue, partition, namespace)
+        if key not in self.subscriptions and (mode or not self.is_covered(group, queue)):
+            general = self.general_places(group, queue, partition)
+            self.subscriptions[key] = None if mode in (None, "all") else since or self.now
+            for place in general:
+                self.start(place)
         for each in self.queues.values():
             if each.name == queue or (namespace and each.namespace == namespace):
                 self.attach(each)
+
+    def is_covered(self, group: str, queue: str) -> bool:
+        """Whether the group reads the whole of a queue by its name or by its namespace."""
+        namespace = self.queues[queue].namespace if queue in self.queues else ""
+        by_name = bool(queue) and (group, queue, "", "") in self.subscriptions
+        return by_name or (bool(namespace) and (group, "", "", namespace) in self.subscriptions)
+
+    def general_places(self, group: str, queue: str, partition: str) -> list[Place]:
+        """Where the group has not moved from where its subscription put it, and was not served."""
+        if queue not in self.queues or group not in self.queues[queue].groups:
+            return []
+        found = []
+        for name, place in self.queues[queue].groups[group].places.items():
+            since = self.since(group, place.queue, name)
+            log = place.partition
+            stays = place.cursor <= log.start if since is None else place.cursor == log.first_since(since)
+            untouched = not (place.served or place.fates or place.failures or place.lapses)
+            if partition in ("", name) and stays and untouched:
+                found.append(place)
+        return found
+
+    def start(self, place: Place) -> None:
+        """Where the subscription says, ready since the next message was pushed or became due."""
+        since = self.since(place.group, place.queue, place.partition.name)
+        place.move(place.partition.start if since is None else place.partition.first_since(since), self.now)
+        place.ready = place.due_since(self.now)
 
     def since(self, group: str, queue: Queue, partition: str) -> datetime | None:
         """The most specific subscription says where a group begins."""
@@ -129,10 +158,8 @@ class World:
     def reach(self, queue: Queue, group: str, partition: Partition) -> None:
         places = queue.groups[group].places
         if partition.name not in places:
-            since = self.since(group, queue, partition.name)
-            origin = partition.start if since is None else partition.first_since(since)
-            place = places[partition.name] = Place(queue, group, partition, origin)
-            place.rest(self.now)
+            places[partition.name] = Place(queue, group, partition, origin=0)
+            self.start(places[partition.name])
 
     def extend(self, queue: Queue, name: str, limit: int) -> int:
         """Walk a new group up the partitions, a few at a time."""
@@ -211,23 +238,21 @@ class World:
     def redrive(self, letters: list[Letter]) -> None:
         """Back to their places where they are still stored; otherwise pushed anew, for everybody."""
         anew = []
-        changed: dict[int, tuple[Place, int]] = {}
+        changed: dict[int, Place] = {}
         for letter in letters:
             group = self.queues[letter.queue].groups.get(letter.group)
             place = self.find_place(letter.partition_id, group.id) if group and group.id else None
             if place is None or letter.offset < max(place.origin, place.partition.start):
                 anew.append(letter)
             elif letter.offset in place.fates:
-                changed.setdefault(id(place), (place, place.cursor))
+                changed[id(place)] = place
                 place.recounted = place.recounted or place.fates[letter.offset] != "dead"
                 del place.fates[letter.offset]
                 if place.queue.settings["max_wait_seconds"]:
                     place.failures[letter.offset] = 0  # its age is not held against it
                 if place.lease is not None:
                     place.lease.given_back.add(letter.offset)
-        for place, cursor in changed.values():
-            if place.cursor < cursor:
-                place.lapses = 0
+        for place in changed.values():
             if place.lease is None:
                 place.rest(self.now)
         anew.sort(key=lambda letter: (letter.partition_id, letter.offset))

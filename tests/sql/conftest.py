@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.queue_in_sql import Clock, Queue
+from tests.waits import until
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def until_blocked(queue: Queue) -> Callable[[Queue], Awaitable[None]]:
 
     async def wait(client: Queue) -> None:
         pid = client.connection.get_server_pid()
-        while not await queue.connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-            pass
+        blocked = "select cardinality(pg_blocking_pids($1)) > 0"
+        await until("the session waits for another", lambda: queue.connection.fetchval(blocked, pid))
 
     return wait

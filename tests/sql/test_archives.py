@@ -71,7 +71,8 @@ async def test_completed_messages_wait_for_the_archive_too(queue):
 async def test_what_an_older_epoch_has_written_is_archived_with_any_later_tick(queue):
     await queue.configure("orders", retention_seconds=60)
     await queue.push("orders", "ann", 1)
-    await queue.connection.execute("update queen.system_state set system_identifier = 1")  # restored elsewhere
+    await queue.connection.execute("update queen.segments set xid = '9000000000000'")  # of a cluster that had seen more
+    assert await queue.connection.fetchval("select queen.check_epoch()") == 2
     await archive_up_to(queue, await queue.connection.fetchval("select queen.take_tick()"))
     queue.clock.advance(DAY)
     assert await retain(queue) == 1

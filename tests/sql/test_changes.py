@@ -51,7 +51,7 @@ async def test_reads_load_a_bounded_amount(queue):
     big = json.dumps("x" * (12 * MIB))
     for name in ("ann", "bob", "carl", "dora"):
         await queue.push("orders", name, json.loads(big))
-    assert await ranges(queue, *[(name, 0, 1) for name in ("ann", "bob", "carl", "dora")]) == [1, 1, 1, 0]
+    assert await ranges(queue, *[(name, 0, 1) for name in ("ann", "bob", "carl", "dora")]) == [1, 0, 0, 0]
 
 
 async def test_unknown_partitions_and_what_is_no_longer_there_have_no_range(queue, nine):
@@ -61,6 +61,26 @@ async def test_unknown_partitions_and_what_is_no_longer_there_have_no_range(queu
     await queue.push("orders", "ann", "new")
     [row] = await queue.call("read_ranges", ["orders"], ["ann"], [3], [9], 99)
     assert (row["start_offset"], row["next_offset"], row["to_offset"]) == (9, 10, 3)
+
+
+async def test_a_read_is_refused_if_the_message_before_it_is_another_one(queue, nine):
+    written = await queue.connection.fetchval("select created_at from queen.segments where first_offset = 3")
+    other = written + timedelta(microseconds=1)
+
+    async def lost(offset, previous, partition="ann"):
+        arguments = (["orders"], [partition], [offset], [9], 99, None, 99, [previous])
+        [row] = await queue.call("read_ranges", *arguments)
+        assert not row["lost"] or row["to_offset"] == offset
+        return row["lost"]
+
+    assert [await lost(offset, written) for offset in (4, 5, 6)] == [False] * 3
+    assert [await lost(offset, other) for offset in (4, 5, 6)] == [True] * 3
+    assert await lost(20, written), "the log ends before it"
+    assert not await lost(0, written)
+    assert not await lost(5, None)
+    assert not await lost(5, written, "nobody")
+    await queue.call("clear_queue", "orders", queue.clock.now)
+    assert not await lost(9, other), "nobody can tell"
 
 
 # Changed partitions.

@@ -186,6 +186,21 @@ async def test_a_group_moves_with_a_position(queue):
         await queue.call("advance_group", "nobody", "orders", 1, (1, 1, []))
 
 
+async def test_a_group_that_skips_to_a_position_counts_from_there(queue):
+    """The ledger balances (fixture healthy) also if the group had read something before."""
+    await queue.push("orders", "ann", 1, 2, 3)
+    [delivery] = await queue.pop("lake", "orders", batch=1)
+    await queue.ack(delivery)
+    end = await position(queue, await tick(queue))
+    moved = await queue.connection.fetchval(
+        "select queen.advance_group('lake', 'orders', $1::smallint, $2::text::pg_snapshot, true, $3)",
+        *end, queue.clock.now,
+    )  # fmt: skip
+    assert moved == 1
+    row = await queue.connection.fetchrow("select origin, committed, completed from queen.partition_consumers")
+    assert tuple(row) == (3, 3, 0)
+
+
 async def stage(queue, write_id, *segments):
     stage_id = await queue.connection.fetchval("select nextval('queen.stage_ids')")
     for n, (partition, ids) in enumerate(segments):

@@ -145,7 +145,7 @@ async def test_age_is_not_held_against_a_redriven_message(queue):
     await queue.ack(delivery, [0])
     await queue.ack(delivery, [1], "retry")
     [delivery] = await queue.pop("g", "orders")
-    assert (delivery.values, delivery.expiries) == ([2], 0)
+    assert (delivery.values, delivery.retry_counts) == ([2], [0])
 
 
 async def test_what_has_left_the_log_is_pushed_again_for_everyone(queue, five):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.every_postgres
 
 TABLES = [
     "queues", "partitions", "partition_lookup", "segments", "queue_groups", "partition_consumers", "message_traces",
-    "dead_letters", "inbox", "queue_depths", "retention_history", "stats", "consumer_groups_metadata",
+    "dead_letters", "inbox", "depth_bounds", "retention_history", "stats", "consumer_groups_metadata",
 ]  # fmt: skip
 
 

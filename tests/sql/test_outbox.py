@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 
@@ -80,9 +81,33 @@ async def test_the_groups_that_wait_are_named(queue):
     assert sorted(row["queues"]) == ["letters", "orders"]
 
 
-async def test_duplicates_are_dropped_and_the_first_stays(queue):
-    await queue.push("orders", "ann", "first", ids=["a"])
-    await queue.push_in_transaction("orders", "ann", *"wxyz", ids=["a", "b", "b", "c"])
+async def pushed(queue, id, partition="ann"):
+    [row] = await queue.call("push", "orders", "1", partition, id, p_now=queue.clock.now)
+    return row[0] is not None
+
+
+async def test_a_push_answers_null_for_a_duplicate(queue):
+    await queue.push("orders", "ann", "first", ids=['a "quoted" id'])
+    assert [await pushed(queue, id) for id in ('a "quoted" id', "quoted", "id", "b", "b")] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert await pushed(queue, "b", "bob")
+    await queue.sequence()
+    assert not await pushed(queue, "b")
+    queue.clock.now += timedelta(hours=2)
+    assert await pushed(queue, "b")
+
+
+async def test_duplicates_of_open_transactions_are_dropped_and_the_first_stays(queue, another):
+    alice = await another()
+    async with alice.connection.transaction():
+        await alice.push_in_transaction("orders", "ann", *"xy", ids=["b", "a"])
+        await queue.push("orders", "ann", "first", ids=["a"])
+        await queue.push_in_transaction("orders", "ann", *"wz", ids=["b", "c"])
     await queue.push_in_transaction("orders", "bob", "other", ids=["a"])
     row = await queue.sequence()
     assert (row["moved"], row["stored"]) == (5, 3)
@@ -117,18 +142,6 @@ async def test_segments_hold_a_thousand_messages_or_a_mebibyte(queue):
     )
     assert [(row["name"], row["sizes"]) for row in rows] == [("big", [4, 3, 1]), ("many", [1000, 1000, 500])]
     assert [value for _, _, value in await stored(queue, "many")] == list(range(2500))
-
-
-async def test_a_segment_has_one_producer(queue):
-    await queue.connection.execute(
-        "insert into queen.inbox (queue_name, partition_name, producer, payload, created_at) "
-        "select 'orders', 'ann', p, to_json(n)::text, now() "
-        "from unnest(array['a', 'a', 'b', null, 'a']) with ordinality as t (p, n)"
-    )
-    await queue.sequence()
-    rows = await queue.connection.fetch("select producer, message_count from queen.segments order by first_offset")
-    assert [tuple(row) for row in rows] == [("a", 2), ("b", 1), (None, 1), ("a", 1)]
-    assert [value for _, _, value in await stored(queue)] == [1, 2, 3, 4, 5]
 
 
 async def test_one_sequencer_at_a_time(queue, another):
@@ -245,7 +258,7 @@ async def test_an_insert_into_the_view_is_a_push(queue):
         """values ('orders', 'ann', '{"n": 1}', 'a'), ('orders', null, '2', null), ('orders', 'ann', '3', 'a')"""
     )
     row = await queue.sequence()
-    assert (row["moved"], row["stored"]) == (3, 2)
+    assert (row["moved"], row["stored"]) == (2, 2)
     assert await stored(queue) == [("Default", 0, 2), ("ann", 0, {"n": 1})]
 
 
@@ -268,3 +281,14 @@ async def test_a_sleeping_sequencer_is_notified_and_a_waking_one_is_not(queue, a
         await alice.push_in_transaction("orders", "ann", 3)
         asleep = await sleeper.connection.fetchval("select pg_try_advisory_lock(20814, 1)")
         assert not asleep, "the sequencer may not sleep while a push is on its way"
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read", "serializable"])
+async def test_concurrent_transactions_push_at_every_isolation_level(queue, another, isolation):
+    await queue.push("orders", "ann", "first", ids=["a"])
+    alice, bob = await another(), await another()
+    async with alice.connection.transaction(isolation=isolation), bob.connection.transaction(isolation=isolation):
+        await alice.push_in_transaction("orders", "ann", *"xy", ids=["a", "b"])
+        await bob.push_in_transaction("orders", "ann", *"yz", ids=["b", "c"])
+    await queue.sequence()
+    assert sorted(value for _, _, value in await stored(queue)) == ["first", "y", "z"]

@@ -26,8 +26,8 @@ async def grow(connection, start, end):
             insert into queen.partitions (queue_id, name)
             select q.id, 'p' || n from queen.queues q, generate_series({start}, {end - 1}) as n returning id, queue_id
         ), looked_up as (
-            insert into queen.partition_lookup (partition_id, queue_id, next_offset, last_message_at)
-            select id, queue_id, 1, '2030-01-01' from named
+            insert into queen.partition_lookup (partition_id, queue_id, next_offset, last_message_at, last_message_slot)
+            select id, queue_id, 1, '2030-01-01', '2030-01-01' from named
         ), written as (
             insert into queen.segments
                    (partition_id, first_offset, message_count, queue_id, epoch, created_at, payloads)

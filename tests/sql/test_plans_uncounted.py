@@ -47,7 +47,7 @@ async def lapse(queue):
     [delivery] = await queue.pop("g", "orders", partition="p3")
     queue.clock.advance(1_000)
     [delivery] = await queue.pop("g", "orders", partition="p3")
-    assert delivery.expiries == 1
+    assert delivery.retry_counts[0] == 1
     await queue.ack(delivery)
     await queue.seek("g", "orders", "p3", to="beginning")
 

@@ -111,10 +111,11 @@ async def test_a_pop_that_asks_for_nonsense_is_refused(queue, arguments):
     assert await queue.connection.fetchval("select count(*) from queen.queue_groups") == 0
 
 
-async def test_a_pop_from_a_queue_that_does_not_exist_leaves_nothing_behind(queue):
-    assert await pop(queue, "nowhere") == []
+async def test_a_pop_from_a_queue_that_does_not_exist_leaves_one_subscription_behind(queue):
+    for _ in range(2):
+        assert await pop(queue, "nowhere") == []
     assert await queue.connection.fetchval("select count(*) from queen.queues") == 0
-    assert await queue.connection.fetchval("select count(*) from queen.consumer_groups_metadata") == 0
+    assert await queue.connection.fetchval("select array_agg(mode) from queen.consumer_groups_metadata") == ["all"]
 
 
 async def test_a_partition_with_nothing_to_deliver_does_not_stand_in_the_way(queue):
@@ -208,6 +209,28 @@ async def test_a_group_that_is_still_walking_has_something_pending(queue):
         [delivery] = await queue.pop("g", "orders", partition=f"p{_}")
         await queue.ack(delivery)
     assert await pending(queue, "orders") == (True, 0)
+
+
+async def test_one_request_is_answered_with_true_or_false(queue):
+    await queue.push("orders", "ann", 1)
+    ask = "select queen.has_pending_messages($1, $2, $3, $4)"
+    for partition, expected in ((None, True), ("*", True), ("ann", True), ("bob", False)):
+        assert await queue.connection.fetchval(ask, "orders", partition, "g", queue.clock.now) is expected
+    [delivery] = await queue.pop("g", "orders")
+    await queue.ack(delivery)
+    assert await queue.connection.fetchval(ask, "orders", None, "g", queue.clock.now) is False
+    assert await queue.connection.fetchval(ask, "nowhere", None, "g", queue.clock.now) is False
+
+
+async def test_sql_pop_takes_from_any_queue_of_a_namespace_and_task(queue):
+    await queue.configure("orders", "shop", "mail")
+    await queue.configure("letters", "shop", "print")
+    await queue.push("orders", "ann", 1)
+    await queue.push("letters", "bob", 2)
+    [row] = await queue.call("pop", p_group="g", p_namespace="shop", p_task="print", p_now=queue.clock.now)
+    assert (row["queue"], row["payload"]) == ("letters", "2")
+    [row] = await queue.call("pop", p_group="g", p_namespace="shop", p_now=queue.clock.now)
+    assert (row["queue"], row["payload"]) == ("orders", "1")
 
 
 async def test_many_requests_are_answered_in_one_call(queue):

@@ -85,7 +85,7 @@ async def test_what_lapsed_or_failed_goes_out_beside_what_did_not(orders):
     assert {key: each.values for key, each in found.items()} == {
         (0, "ann"): [1, 2], (0, "bob"): [7], (1, "ann"): [1, 2], (1, "bob"): [7],
     }  # fmt: skip
-    assert (found[0, "ann"].expiries, found[0, "bob"].expiries) == (1, 0)
+    assert (found[0, "ann"].retry_counts, found[0, "bob"].retry_counts) == ([1, 1], [0])
     assert (found[1, "ann"].retries, found[1, "bob"].retries) == ({0: 1}, {})
 
 

@@ -133,6 +133,7 @@ async def test_messages_are_located_by_transaction_id_and_by_message_id(queue):
     assert {(row["group_id"], row["lease_id"], row["lease_live"]) for row in rows} == {
         (delivery.group_id, delivery.lease_id, True)
     }
+    assert {(row["queue_name"], row["partition_name"]) for row in rows} == {("orders", "ann")}
 
 
 async def test_a_repeated_id_is_located_in_the_lease_before_the_newest(queue):
@@ -147,7 +148,7 @@ async def test_a_repeated_id_is_located_in_the_lease_before_the_newest(queue):
     assert leased["offset"] == 1
     assert (free["offset"], free["group_id"], free["lease_live"]) == (2, None, False)
     assert stranger["group_id"] is None
-    assert (nowhere["offset"], nowhere["group_id"]) == (None, None)
+    assert (nowhere["offset"], nowhere["group_id"], nowhere["partition_name"]) == (None, None, None)
     queue.clock.advance(300)
     [late] = await queue.call("locate_messages", [ann], ["g"], ["same"], queue.clock.now)
     assert not late["lease_live"]

@@ -79,7 +79,7 @@ async def test_unread_messages_that_go_count_as_expired(queue):
     with pytest.raises(LeaseGone):
         await queue.renew(delivery)
     [delivery] = await queue.pop("g", "orders")
-    assert (delivery.values, delivery.expiries) == ([4], 0)
+    assert (delivery.values, delivery.retry_counts) == ([4], [0])
     history = await queue.connection.fetchrow("select * from queen.retention_history")
     assert (history["partitions"], history["segments"], history["messages"]) == (1, 1, 4)
     assert (history["unread"], history["ran_at"]) == (2, queue.clock.now)

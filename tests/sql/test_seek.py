@@ -82,7 +82,7 @@ async def test_a_lease_ends_and_its_holder_is_told(queue, moments):
     with pytest.raises(LeaseGone):
         await queue.ack(delivery)
     [again] = await queue.pop("g", "orders", "ann")
-    assert (again.values, again.expiries) == (["a3"], 0)
+    assert (again.values, again.retry_counts) == (["a3"], [0])
 
 
 async def test_the_book_begins_anew(queue, moments):
@@ -128,7 +128,7 @@ async def test_a_seek_of_a_group_on_its_way_does_not_meet_a_push_head_on(queue, 
     carl, bob, alice = await another(), await another(), await another()
     counting = carl.connection.transaction()
     await counting.start()
-    await carl.connection.execute("select from queen.queue_depths for update")
+    await carl.connection.execute("select from queen.depth_bounds for update")
     seeking = asyncio.create_task(bob.seek("g", "orders", to="end"))
     await until_blocked(bob)
     pushing = asyncio.create_task(alice.push("orders", names[-1], 2))

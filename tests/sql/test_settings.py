@@ -98,7 +98,7 @@ async def test_the_lease_lasts_as_long_as_the_queue_says(queue):
     assert await queue.pop("g", "orders") == []
     queue.clock.advance(0.1)
     [again] = await queue.pop("g", "orders")
-    assert (again.values, again.expiries) == ([1], 1)
+    assert (again.values, again.retry_counts) == ([1], [1])
 
 
 async def test_retries_pause_twice_as_long_each_time_until_the_limit(queue):
@@ -252,6 +252,16 @@ async def test_a_full_queue_refuses_a_push_whole(queue):
     await queue.push("orders", "ann", 5, 6)
     with pytest.raises(QueueFull):
         await queue.push("orders", "ann", 7)
+
+
+async def test_a_push_larger_than_the_limit_says_that_it_can_never_fit(queue):
+    await queue.configure("orders", max_queue_size=3)
+    with pytest.raises(QueueFull, match="a push of 4 messages can never fit into") as never:
+        await queue.push("orders", "ann", 1, 2, 3, 4)
+    assert (never.value.depth, never.value.limit) == (0, 3)
+    await queue.push("orders", "ann", 1, 2)
+    with pytest.raises(QueueFull, match="no room for 2 messages: 2 are waiting and 3 is the limit"):
+        await queue.push("orders", "ann", 3, 4)
 
 
 async def test_a_new_limit_counts_at_once(queue):

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from queenmq.errors import QueueNotFound
+from tests.queue_in_sql import NOON
 
 pytestmark = pytest.mark.every_postgres
 
@@ -43,11 +44,9 @@ async def busy(queue):
         ("update queen.partition_lookup set last_message_at = null", "stale lookup"),
         ("delete from queen.partition_lookup", "partition without lookup"),
         ("update queen.partition_lookup set queue_id = 999", "lookup without partition"),
-        (
-            """insert into queen.partition_lookup (partition_id, queue_id, start_offset, next_offset, last_message_at)
-               select partition_id, queue_id, start_offset, next_offset, last_message_at from queen.partition_lookup""",
-            "lookup twice",
-        ),
+        ("update queen.partition_lookup set last_message_slot = null", "stale lookup"),
+        ("update queen.partition_lookup set last_message_slot = '2000-01-01'", "stale lookup"),
+        ("insert into queen.partition_lookup select * from queen.partition_lookup", "lookup twice"),
         ("insert into queen.partition_consumers select * from queen.partition_consumers", "place twice"),
         ("delete from queen.segments where first_offset = 2", "hole or overlap"),
         ("update queen.segments set message_count = 3 where first_offset = 0 and message_count = 2", "hole or overlap"),
@@ -83,7 +82,7 @@ async def busy(queue):
             "dead letter without partition",
         ),
         ("delete from queen.partition_consumers", "partition not reached"),
-        ("update queen.queue_depths set depth_bound = 0", "depth bound"),
+        ("update queen.depth_bounds set depth_bound = 0", "depth bound"),
     ],
 )
 async def test_damage_is_found(queue, busy, damage, check):
@@ -113,6 +112,16 @@ async def test_a_resync_repairs_the_ends_and_moves_the_groups(queue, busy):
     assert await found(queue) == set()
     row = await queue.connection.fetchrow("select * from queen.ledger where group_name = 'g' and partition = 'ann'")
     assert (row["completed"], row["expired"], row["balanced"]) == (2, 1, True)
+
+
+@pytest.mark.parametrize("slot", ["null", "'2000-01-01'"])
+@pytest.mark.parametrize("function", ["repair_slots", "resync_partition_lookup"])
+async def test_a_slot_that_an_earlier_version_has_not_written_is_repaired(queue, busy, slot, function):
+    await queue.connection.execute(f"update queen.partition_lookup set last_message_slot = {slot}")
+    assert await queue.call("changed_partitions", "orders", NOON) == []
+    assert [row[0] for row in await queue.call(function)] == [2]
+    assert len(await queue.call("changed_partitions", "orders", NOON)) == 2
+    assert [row[0] for row in await queue.call(function)] == [0]
 
 
 async def test_a_resync_wakes_groups_for_what_they_could_not_see(queue):

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.sql.plans import pages_of
+
 pytestmark = pytest.mark.every_postgres
 
 
@@ -26,6 +28,16 @@ async def test_messages(queue):
     assert (rows[0]["queue"], rows[0]["partition"], rows[0]["encrypted"]) == ("orders", "ann", False)
     [message] = await queue.call("get_message", rows[0]["id"])
     assert message["offset"] == 0
+
+
+async def test_queue_depths_tell_how_many_more_messages_a_queue_takes(queue):
+    await queue.configure("small", max_queue_size=3)
+    await queue.push("small", "ann", 1, 2)
+    await queue.push("unlimited", "ann", 1)
+    columns = "queue_name, current_depth, max_queue_size, remaining_capacity"
+    assert await view(queue, "queue_depths", columns) == [("small", 2, 3, 1), ("unlimited", 1, 0, None)]
+    await queue.connection.execute("update queen.queues set max_queue_size = 1 where name = 'small'")
+    assert await view(queue, "queue_depths", columns) == [("small", 2, 1, 0), ("unlimited", 1, 0, None)]
 
 
 async def test_the_ledger_accounts_for_every_message(queue):
@@ -83,7 +95,7 @@ async def test_stuck_partitions_say_why(queue):
         )
         queue.clock.now = start
         [delivery] = await queue.pop("g", "orders", "poison", lease_seconds=1000)
-    assert delivery.expiries == 2
+    assert delivery.retry_counts == [2]
     await queue.pop("g", "orders", "expiring", lease_seconds=5)
     await queue.pop("g", "orders", "fine")
     [delivery] = await queue.pop("g", "orders", "retrying")
@@ -134,3 +146,43 @@ async def test_lag_in_messages_and_seconds(queue):
         ("partly", "ann", 1, 100),
         ("partly", "bob", 0, 0),
     ]
+
+
+UNREAD = "queue, partitions, pushed, messages, round(seconds::numeric, -1)::int"
+
+
+async def test_unread_is_what_no_group_has_asked_for(queue):
+    await queue.configure("empty")
+    queue.clock.advance(-100)
+    await queue.push_many(("orders", "ann", [1, 2]), ("orders", "bob", [3]))
+    queue.clock.advance(50)
+    await queue.push("orders", "bob", 4)
+    await queue.push("bills", "ann", 5)
+    queue.clock.advance(50)
+    assert await view(queue, "unread", UNREAD) == [("bills", 1, 1, 1, 50), ("orders", 2, 4, 4, 100)]
+    await queue.pop("g", "orders", "ann")
+    assert await view(queue, "unread", UNREAD) == [("bills", 1, 1, 1, 50), ("orders", 1, 2, 2, 100)]
+    await queue.pop("h", "orders")
+    await queue.pop("h", "bills")
+    assert await view(queue, "unread", UNREAD) == []
+
+
+async def test_messages_that_retention_has_taken_are_not_unread(queue):
+    await queue.push("orders", "ann", 1, 2)
+    await queue.push("orders", "bob", 3)
+    await queue.call("clear_queue", "orders")
+    assert await view(queue, "unread", UNREAD) == []
+    await queue.push("orders", "bob", 4)
+    assert await view(queue, "unread", "queue, partitions, pushed, messages") == [("orders", 1, 4, 1)]
+
+
+@pytest.mark.parametrize("partly_read", [False, True])
+async def test_unread_costs_the_same_for_few_messages_and_for_many(queue, partly_read):
+    await queue.push_many(("orders", "ann", [0]), ("orders", "bob", [0]))
+    if partly_read:
+        await queue.pop("g", "orders", "ann")
+    few = await pages_of(queue.connection, "select * from queen.unread")
+    for number in range(100):
+        await queue.push("orders", "bob", number)
+    await queue.connection.execute("vacuum queen.partition_lookup")  # a version per push, which HOT pruning may leave
+    assert await pages_of(queue.connection, "select * from queen.unread") <= few + 3

@@ -93,9 +93,9 @@ class Story:
         await self.queue.configure(queue, **named, **{key: value_of(text) for key, text in options.items()})
         return ""
 
-    async def do_group(self, group: str, *consumers: str, mode: str = "all") -> str:
+    async def do_group(self, group: str, *consumers: str, mode: str | None = None) -> str:
         for consumer in consumers:
-            self.groups[consumer] = {"group": group, "mode": mode}
+            self.groups[consumer] = {"group": group, **({"mode": mode} if mode else {})}
         return ""
 
     async def do_push(self, place: str, *values: str, ids: str = "") -> str:
@@ -250,8 +250,7 @@ class Story:
 def shown(delivery: Delivery, *, many: bool) -> str:
     """A delivery as stories write it: ann: 1 2(1)."""
     messages = []
-    for offset, value in delivery.messages.items():
-        tries = delivery.expiries + delivery.retries.get(offset, 0)
+    for value, tries in zip(delivery.values, delivery.retry_counts, strict=True):
         messages.append(f"{value}({tries})" if tries else str(value))
     name = f"{delivery.queue}/{delivery.partition}" if many else delivery.partition
     return f"{name}: {' '.join(messages)}"

@@ -11,6 +11,7 @@ import queenmq
 SOURCE = Path(queenmq.__file__).parent
 LEVELS = {
     "errors": 0,
+    "data_dir": 0,
     "model": 1,
     "diagnosis": 1,
     "config": 1,

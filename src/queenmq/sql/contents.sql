@@ -8,10 +8,25 @@
 \ir schema/0005_plain_stage.sql
 \ir schema/0006_staged_in_place.sql
 \ir schema/0007_versions.sql
+\ir schema/0008_lapses.sql
+\ir schema/0009_abandoned_calls.sql
+\ir schema/0010_incarnations.sql
+\ir schema/0011_marks.sql
+\ir schema/0012_subscriptions.sql
+\ir schema/0013_message_bytes.sql
+\ir schema/0014_depth_bounds.sql
+\ir schema/0015_inbox_gate.sql
+\ir schema/0016_replica_identity.sql
+
+-- What callers remember belongs to one incarnation.
+\ir functions/current_incarnation.sql
+\ir functions/incarnation.sql
+\ir functions/check_incarnation.sql
 
 -- Names, ids and offsets.
 \ir functions/check_name.sql
 \ir functions/check_headers.sql
+\ir functions/check_payload.sql
 \ir functions/message_id.sql
 \ir functions/message_position.sql
 \ir functions/few_versions.sql
@@ -19,18 +34,31 @@
 \ir functions/advance.sql
 \ir functions/reach.sql
 \ir functions/keep_retries.sql
+\ir functions/count_lapses.sql
+\ir functions/add_lapse.sql
+\ir functions/keep_lapses.sql
+\ir functions/retry_counts.sql
 \ir functions/offset_at.sql
 \ir functions/ready_after.sql
 \ir functions/check_limit.sql
 \ir functions/find_queue.sql
 \ir functions/find_partition.sql
 
+-- Calls that happen once, although an answer may be lost.
+\ir functions/begin_call.sql
+\ir functions/abandon_call.sql
+\ir functions/forget_calls.sql
+
 -- Queues, partitions, groups.
 \ir functions/subscription.sql
 \ir functions/attach_groups.sql
+\ir functions/place_at.sql
+\ir functions/general_places.sql
+\ir functions/restart_places.sql
 \ir functions/record_subscription.sql
 \ir functions/subscribe.sql
 \ir functions/forget_depth.sql
+\ir functions/extend_groups.sql
 \ir functions/extend_group.sql
 \ir functions/ensure_partitions.sql
 \ir functions/queue_depth.sql
@@ -45,6 +73,8 @@
 \ir functions/missed_ids.sql
 \ir functions/require_encryption.sql
 \ir functions/wake_groups.sql
+\ir functions/message_bytes.sql
+\ir functions/message_sizes.sql
 \ir functions/push_segments.sql
 \ir functions/find_flush.sql
 \ir functions/push_spooled.sql
@@ -55,6 +85,8 @@
 \ir functions/give_up.sql
 \ir functions/settle.sql
 \ir functions/claim_partitions.sql
+\ir functions/bytes_bound.sql
+\ir functions/fit_bytes.sql
 \ir functions/hand_out_plain.sql
 \ir functions/hand_out.sql
 \ir functions/pop_batch.sql
@@ -71,12 +103,19 @@
 \ir functions/transact.sql
 
 -- Push inside the application's own transaction.
+\ir functions/is_duplicate.sql
 \ir functions/push.sql
 \ir functions/push_from_view.sql
+\ir functions/place_inbox.sql
+\ir functions/is_row_fault.sql
+\ir functions/set_aside_inbox.sql
 \ir functions/sequence_inbox.sql
+\ir functions/retry_set_aside.sql
+\ir functions/delete_set_aside.sql
 
 -- Messages to look at; pop and ack one by one.
 \ir functions/describe_messages.sql
+\ir functions/describe_within.sql
 \ir functions/message_status.sql
 \ir functions/list_messages.sql
 \ir functions/get_message.sql
@@ -91,6 +130,7 @@
 
 -- Events about messages.
 \ir functions/record_event.sql
+\ir functions/describe_events.sql
 \ir functions/list_message_events.sql
 \ir functions/list_named_events.sql
 \ir functions/list_event_names.sql
@@ -126,6 +166,8 @@
 \ir functions/check_epoch.sql
 \ir functions/take_tick.sql
 \ir functions/find_tick.sql
+\ir functions/tick_trail.sql
+\ir functions/common_tick.sql
 \ir functions/segments_between.sql
 \ir functions/position_at.sql
 \ir functions/slice_segments.sql
@@ -149,9 +191,9 @@
 \ir functions/idle_partitions.sql
 \ir functions/remove_idle_partitions.sql
 \ir functions/resync_partition_lookup.sql
+\ir functions/repair_slots.sql
 \ir functions/check_consistency.sql
 \ir functions/collect_stats.sql
-\ir functions/forget_calls.sql
 
 -- Views.
 \ir views/messages.sql
@@ -160,5 +202,8 @@
 \ir views/partition_utilisation.sql
 \ir views/stuck_partitions.sql
 \ir views/depth.sql
+\ir views/queue_depths.sql
 \ir views/lag_by_partition.sql
 \ir views/lag.sql
+\ir views/set_aside.sql
+\ir views/unread.sql

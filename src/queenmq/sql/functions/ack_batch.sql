@@ -82,7 +82,7 @@ begin
         already := false;
         for ack, accepted, more, queue_name in
             update queen.partition_consumers c
-               set committed = c.lease_to, completed = c.completed + c.lease_to - c.committed, expiries = 0,
+               set committed = c.lease_to, completed = c.completed + c.lease_to - c.committed,
                    lease_id = null, lease_from = null, lease_to = null, ready_at = case when h.more then p_now end
               from (select r.n, r.place, int8multirange(int8range(greatest(c.f, c.lease_from), c.lease_to)) as accepted,
                            c.lease_to < v_ends[array_position(v_ids, p_partition_ids[r.n])] as more, q.name
@@ -93,7 +93,7 @@ begin
                      cross join lateral (select q.name, q.delayed_processing_seconds + q.window_buffer_seconds as held
                                            from queen.queues q where q.id = g.queue_id offset 0) as q
                      where c.lease_id = p_lease_ids[r.n] and c.ready_at > p_now and c.f <= c.committed and c.lease_to <= c.t
-                       and isempty(c.acked) and isempty(c.nacked) and c.retries is null
+                       and isempty(c.acked) and isempty(c.nacked) and c.retries is null and c.lapses is null
                        and q.held = 0) as h
              where c.ctid = h.place    -- locked above: it has not moved
             returning h.n, h.accepted, h.more, h.name
@@ -132,7 +132,7 @@ begin
                (h.done + h.dead + h.back) * h.lease as accepted,
                h.done * h.lease - h.acked - int8multirange(int8range(null, h.committed)) - h.dead as completed,
                h.dead - h.acked as buried, h.nacked + (h.back - h.acked) - h.done - h.dead as nacked,
-               m.committed, m.acked, m.committed > h.committed as moved, q.retry_delay_ms,
+               m.committed, m.acked, q.retry_delay_ms,
                q.name as queue_name, q.delayed_processing_seconds, q.window_buffer_seconds, h.retries
           from held h
           join queen.queue_groups g on g.id = h.group_id
@@ -149,7 +149,7 @@ begin
         update queen.partition_consumers c
            set committed = d.committed, acked = d.acked, nacked = case when d.released then v_none else d.nacked end,
                retries = d.retries_left,
-               expiries = case when d.moved then 0 else c.expiries end,
+               lapses = queen.keep_lapses(c.lapses, d.committed, d.acked),
                completed = c.completed + case when isempty(d.completed) then 0
                                               when d.completed = int8multirange(range_merge(d.completed))
                                               then upper(d.completed) - lower(d.completed)

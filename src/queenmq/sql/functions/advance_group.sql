@@ -4,10 +4,13 @@
 -- offset; cursors move there, for lag and retention to see. From the position where the group stood before, so the
 -- cost is that of what is new. Called again, or with an older position, it changes nothing.
 --
--- With p_skip the group begins there: what lies before was never its to read, and nothing is counted.
+-- With p_skip the group begins there: what lies before was never its to read, and the counters start again.
+--
+-- The caller has the position from a tick, perhaps some time ago. With p_tick and p_mark the call is refused if PostgreSQL
+-- has lost that tick since then: nothing after it may be taken for read.
 --
 -- Locks:   the group's row; lookup rows, shared, in partition_id order; the consumer rows in the same order.
--- Raises:  QN404, QN407 no such queue, group.
+-- Raises:  QN404, QN407 no such queue, group, QN400, QN431 the tick is gone, was lost.
 -- Returns: the number of partitions where the group has moved.
 create function queen.advance_group(
     p_group  text,
@@ -15,7 +18,9 @@ create function queen.advance_group(
     p_epoch  smallint,
     p_to     pg_snapshot,
     p_skip   boolean     default false,
-    p_now    timestamptz default clock_timestamp()
+    p_now    timestamptz default clock_timestamp(),
+    p_tick   bigint      default null,
+    p_mark   uuid        default null
 ) returns int
 language plpgsql
 set jit = off set plan_cache_mode = force_custom_plan
@@ -27,6 +32,7 @@ declare
     v_ends   bigint[];
     v_count  int;
 begin
+    perform queen.find_tick(p_tick, p_mark);
     select id, coalesce(position_epoch, 0::smallint) as epoch, coalesce(position, '1:1:') as position into v_group
       from queen.queue_groups where queue_id = v_queue and name = p_group for no key update;
     if not found then
@@ -54,10 +60,12 @@ begin
     perform 1 from queen.partition_consumers where partition_id = any (v_ids) and group_id = v_group.id
       order by partition_id for update;
     update queen.partition_consumers c
-       set committed = a.committed, acked = a.acked, expiries = 0, nacked = '{}',
+       set committed = a.committed, acked = a.acked, lapses = queen.keep_lapses(c.lapses, a.committed, a.acked), nacked = '{}',
            origin = case when p_skip then a.committed else c.origin end,
-           completed = c.completed + case when p_skip then 0 else
-               queen.multirange_size(int8multirange(int8range(c.committed, e.ends)) - c.acked) end,
+           completed = case when p_skip then queen.multirange_size(a.acked) else
+               c.completed + queen.multirange_size(int8multirange(int8range(c.committed, e.ends)) - c.acked) end,
+           dead_lettered = case when p_skip then 0 else c.dead_lettered end,
+           expired = case when p_skip then 0 else c.expired end,
            retries = queen.keep_retries(c.retries, a.committed, a.acked),
            lease_id = null, lease_from = null, lease_to = null, last_served_at = p_now,
            ready_at = queen.ready_after(c.partition_id, a.committed, q.delayed_processing_seconds,

@@ -7,7 +7,7 @@
 -- What is staged has no statistics, and a join that relies on them may read all segments there are: first a list is made
 -- with a look into an index for each segment, and how long that is PostgreSQL knows.
 --
--- Locks:   queue_depths rows of limited queues.
+-- Locks:   depth_bounds rows of limited queues.
 -- Raises:  QN427 encryption required, QN429 full.
 -- Returns: how many messages were stored.
 create function queen.append_staged(p_stage_ids bigint[], p_queue_id int) returns bigint
@@ -21,25 +21,30 @@ declare
     v_ns             int[];
     v_partition_ids  bigint[];
     v_counts         int[];
+    v_bytes          int[];
     v_ids            bigint[];
     v_now            timestamptz;
     v_messages       bigint;
     v_queue          queen.queues;
 begin
-    select array_agg(g.stage_id), array_agg(g.n), array_agg(g.partition_id), array_agg(g.messages)
-      into v_stage_ids, v_ns, v_partition_ids, v_counts
+    select array_agg(g.stage_id), array_agg(g.n), array_agg(g.partition_id), array_agg(g.messages), array_agg(g.bytes)
+      into v_stage_ids, v_ns, v_partition_ids, v_counts, v_bytes
       from (select g.stage_id, g.n,
                    (select p.id from queen.partitions p where p.queue_id = p_queue_id and p.name = g.partition_name) as partition_id,
                    (select s.message_count from queen.segments s
-                     where s.partition_id = -g.stage_id and s.first_offset = g.n) as messages
+                     where s.partition_id = -g.stage_id and s.first_offset = g.n) as messages,
+                   (select queen.message_bytes(octet_length(s.payloads) + coalesce(octet_length(s.headers), 0), s.message_count)
+                      from queen.segments s where s.partition_id = -g.stage_id and s.first_offset = g.n) as bytes
               from unnest(p_stage_ids) with ordinality as t (id, task)
               join queen.staged_segments g on g.stage_id = t.id
              order by t.task, g.n) as g;
     with pushed as (
         update queen.partition_lookup l
-           set next_offset = l.next_offset + i.messages, last_message_at = greatest(clock_timestamp(), l.last_message_at)
-          from (select k.id, sum(k.messages) as messages
-                  from unnest(v_partition_ids, v_counts) as k (id, messages) where k.messages > 0 group by k.id) as i
+           set next_offset = l.next_offset + i.messages, last_message_at = greatest(clock_timestamp(), l.last_message_at),
+               last_message_slot = date_bin('10 minutes', greatest(clock_timestamp(), l.last_message_at), 'epoch'),
+               message_bytes = case when l.start_offset = l.next_offset then i.bytes else greatest(l.message_bytes, i.bytes) end
+          from (select k.id, sum(k.messages) as messages, max(k.bytes) as bytes
+                  from unnest(v_partition_ids, v_counts, v_bytes) as k (id, messages, bytes) where k.messages > 0 group by k.id) as i
          where l.partition_id = i.id
         returning l.partition_id, l.last_message_at, i.messages
     )

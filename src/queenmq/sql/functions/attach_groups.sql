@@ -4,8 +4,8 @@
 -- under the queue's row lock when a queue is born or moves to another namespace or task.
 create function queen.attach_groups(p_queue_id int) returns void
 language sql as $$
-    insert into queen.queue_groups (queue_id, name, queue_wide)
-    select q.id, m.group_name, bool_or(m.partition_name = '')
+    insert into queen.queue_groups (queue_id, name, queue_wide, subscribed)
+    select q.id, m.group_name, bool_or(m.partition_name = ''), bool_or(m.queue_name <> '' and m.partition_name = '')
       from queen.queues q
       join queen.consumer_groups_metadata m
         on m.queue_name = q.name
@@ -13,7 +13,9 @@ language sql as $$
             and (m.namespace = '' or m.namespace = q.namespace) and (m.task = '' or m.task = q.task))
      where q.id = p_queue_id
      group by q.id, m.group_name
-    on conflict (queue_id, name) do update set queue_wide = true
-     where excluded.queue_wide and not queue_groups.queue_wide
+    on conflict (queue_id, name) do update
+       set queue_wide = queue_groups.queue_wide or excluded.queue_wide,
+           subscribed = queue_groups.subscribed or excluded.subscribed
+     where (excluded.queue_wide and not queue_groups.queue_wide) or (excluded.subscribed and not queue_groups.subscribed)
 $$;
 comment on function queen.attach_groups is 'Create the groups of a queue that its subscriptions call for.';

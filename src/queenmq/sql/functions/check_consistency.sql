@@ -9,7 +9,7 @@ set jit = off
 as $$
     with logs as (
         select l.partition_id, l.queue_id, q.name as queue, p.name as partition, l.start_offset, l.next_offset,
-               l.last_message_at
+               l.last_message_at, l.last_message_slot
           from queen.partition_lookup l
           left join queen.partitions p on p.id = l.partition_id
           left join queen.queues q on q.id = l.queue_id
@@ -36,6 +36,7 @@ as $$
      where l.start_offset <> coalesce(s.starts, l.next_offset) or l.next_offset <> coalesce(s.ends, l.next_offset)
         or l.last_message_at <> coalesce(s.last_at, l.last_message_at)
         or (l.last_message_at is null and s.last_at is not null)
+        or coalesce(l.last_message_slot, '-infinity') < date_bin('10 minutes', l.last_message_at, 'epoch')
     union all
     select 'partition without lookup', q.name, p.name, format('partition %s', p.id)
       from queen.partitions p join queen.queues q on q.id = p.queue_id
@@ -112,7 +113,9 @@ as $$
                         where c.partition_id = l.partition_id and c.group_id = g.id)
     union all
     select 'depth bound', q.name, null, format('the bound is %s, the depth %s', d.depth_bound, queen.queue_depth(q.id))
-      from queen.queue_depths d join queen.queues q on q.id = d.queue_id
+      from queen.depth_bounds d join queen.queues q on q.id = d.queue_id
      where q.max_queue_size > 0 and d.depth_bound < queen.queue_depth(q.id)
+    union all
+    select 'message set aside', a.queue_name, a.partition_name, format('inbox %s: %s', a.id, a.reason) from queen.inbox_set_aside a
 $$;
 comment on function queen.check_consistency is 'What does not add up; no rows when all is well.';

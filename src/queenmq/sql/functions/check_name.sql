@@ -11,7 +11,8 @@ begin
     elsif p_name ~ '[\x01-\x1f\x7f]' then
         raise exception 'the % name contains a control character', p_what using errcode = 'QN421';
     elsif p_what = 'queue' and starts_with(p_name, '__system_') then
-        raise exception 'queue names that begin with __system_ are reserved' using errcode = 'QN421';
+        raise exception 'the queue name "%" begins with __system_, which is reserved; choose another name', p_name
+            using errcode = 'QN421';
     end if;
     return p_name;
 end $$;

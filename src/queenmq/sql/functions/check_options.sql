@@ -35,9 +35,9 @@ begin
     elsif v_bad.key in ('retention_enabled', 'encryption_enabled', 'dead_letter_enabled') then
         raise exception 'option % is %; it must be true or false', v_bad.key, v_bad.value using errcode = 'QN423';
     end if;
-    raise exception 'there is no option % (its value was %)', v_bad.key, v_bad.value using errcode = 'QN423',
-        hint = 'Options: lease_seconds, retry_limit, retry_delay_ms, priority, delayed_processing_seconds, '
-               'window_buffer_seconds, max_wait_seconds, max_queue_size, retention_enabled, retention_seconds, '
-               'completed_retention_seconds, dedup_window_seconds, encryption_enabled, dead_letter_enabled.';
+    raise exception 'there is no option % (its value was %); there are lease_seconds, retry_limit, retry_delay_ms, priority, '
+                    'delayed_processing_seconds, window_buffer_seconds, max_wait_seconds, max_queue_size, retention_enabled, '
+                    'retention_seconds, completed_retention_seconds, dedup_window_seconds, encryption_enabled, '
+                    'dead_letter_enabled', v_bad.key, v_bad.value using errcode = 'QN423';
 end $$;
 comment on function queen.check_options is 'QN423 unless every queue option is known and in its range.';

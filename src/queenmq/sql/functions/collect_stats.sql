@@ -3,11 +3,12 @@
 -- Called again within the minute it replaces the row. Rows older than 30 days are removed. The totals
 -- are those of the partitions that exist: when idle ones are removed they shrink, so a rate is a
 -- difference that is not below 0.
+--
+-- Locks:   the rows of this minute, in queue_id order; old rows only if nobody else has locked them.
 create function queen.collect_stats(p_now timestamptz default clock_timestamp()) returns void
 language sql
 set jit = off
 as $$
-    delete from queen.stats where minute < p_now - interval '30 days';
     insert into queen.stats (minute, queue_id, partitions, pushed, stored, completed, dead_lettered, expired, pending,
                              leased, retrying, dead_letters)
     select date_trunc('minute', p_now), q.id, coalesce(t.partitions, 0), coalesce(t.pushed, 0), coalesce(t.stored, 0),
@@ -19,10 +20,13 @@ as $$
                         sum(p.completed) as completed, sum(p.dead_lettered) as dead_lettered, sum(p.expired) as expired,
                         sum(p.pending) as pending, sum(p.leased) as leased, sum(p.retrying) as retrying
                    from queen.partition_totals p group by p.queue_id) as t on t.queue_id = q.id
+     order by q.id
     on conflict (queue_id, minute) do update
        set partitions = excluded.partitions, pushed = excluded.pushed, stored = excluded.stored,
            completed = excluded.completed, dead_lettered = excluded.dead_lettered, expired = excluded.expired,
            pending = excluded.pending, leased = excluded.leased, retrying = excluded.retrying,
            dead_letters = excluded.dead_letters;
+    delete from queen.stats
+     where ctid = any (array(select ctid from queen.stats where minute < p_now - interval '30 days' for update skip locked));
 $$;
 comment on function queen.collect_stats is 'Record the totals of every queue for the current minute.';

@@ -6,17 +6,22 @@
 -- else was staged under this writer's name, or by any writer a day ago, is thrown away; so are the names
 -- that Spark's batch writes were given a day ago, which nobody can repeat.
 --
+-- A query numbers its batches from 0 without gaps. If PostgreSQL goes back to an earlier state, it loses the newest
+-- ones, and Spark does not write them again: with p_fail_on_gap the next batch is refused. Stage ids that were lost are
+-- given out a second time: only what this writer has staged counts.
+--
 -- Locks:   the writer's row; then as queen.ensure_partitions and queen.append_staged.
--- Raises:  QN406 something staged is gone (it is older than a day), and what queen.append_staged raises.
+-- Raises:  QN406 something staged is gone (it is older than a day), QN431 earlier batches were lost, and what queen.append_staged raises.
 -- Returns: how many messages were stored; null when the batch was there already.
 create function queen.commit_write(
-    p_write_id   text,
-    p_epoch      bigint,
-    p_queue      text,
-    p_stage_ids  bigint[],
-    p_segments   bigint,
-    p_own_ids    boolean     default false,
-    p_now        timestamptz default clock_timestamp()
+    p_write_id     text,
+    p_epoch        bigint,
+    p_queue        text,
+    p_stage_ids    bigint[],
+    p_segments     bigint,
+    p_own_ids      boolean     default false,
+    p_now          timestamptz default clock_timestamp(),
+    p_fail_on_gap  boolean     default false
 ) returns bigint
 language plpgsql
 set jit = off set plan_cache_mode = force_custom_plan
@@ -34,14 +39,20 @@ begin
         perform queen.discard_staged(p_stage_ids, p_write_id);
         return null;
     end if;
-    if (select count(*) from queen.staged_segments where stage_id = any (p_stage_ids)) <> p_segments then
+    if p_fail_on_gap and v_last < p_epoch - 1 then
+        raise exception 'PostgreSQL has lost batch % to % of the query "%": batch % is to be written, and the last one here is %',
+              v_last + 1, p_epoch - 1, p_write_id, p_epoch, case v_last when -1 then 'none' else v_last::text end
+              using errcode = 'QN431';
+    end if;
+    if (select count(*) from queen.staged_segments
+         where stage_id = any (p_stage_ids) and write_id = p_write_id) <> p_segments then
         raise exception 'what was staged for batch % of "%" is gone', p_epoch, p_write_id using errcode = 'QN406';
     end if;
 
     v_names := array(select distinct partition_name from queen.staged_segments where stage_id = any (p_stage_ids) order by 1);
     if v_names <> '{}' then
         select array_agg(e.partition_id), min(e.queue_id) into v_ids, v_queue_id
-          from queen.ensure_partitions(array_fill(p_queue, array[cardinality(v_names)]), v_names) as e;
+          from queen.ensure_partitions(array_fill(p_queue, array[cardinality(v_names)]), v_names, p_now => p_now) as e;
         perform 1 from queen.partition_lookup l where l.partition_id = any (v_ids) order by l.partition_id for no key update;
         if p_own_ids then
             perform queen.drop_duplicates(p_stage_ids, v_queue_id, p_now);

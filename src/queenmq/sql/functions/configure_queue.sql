@@ -6,8 +6,8 @@
 -- at again by the pop that claims them. A push under way at this moment may still use the old
 -- setting once.
 --
--- Locks:   the queue row; where a delay or window changed, the lookup rows of waiting partitions, shared,
---          and their consumer rows; where the limit changed, the queue_depths row.
+-- Locks:   the queue row; the rows of new groups; where a delay or window changed, those of queen.hold_back; where
+--          only the limit changed, the depth_bounds row.
 -- Raises:  QN421 bad name, QN423 unknown option or bad value.
 -- Returns: the queue's row as it is now.
 create function queen.configure_queue(
@@ -55,8 +55,7 @@ begin
     if (v_new.delayed_processing_seconds, v_new.window_buffer_seconds)
        is distinct from (v_old.delayed_processing_seconds, v_old.window_buffer_seconds) then
         perform queen.hold_back(v_old.id, p_now);
-    end if;
-    if v_new.max_queue_size <> v_old.max_queue_size then
+    elsif v_new.max_queue_size <> v_old.max_queue_size then
         perform queen.forget_depth(array[v_old.id]);
     end if;
     return v_new;

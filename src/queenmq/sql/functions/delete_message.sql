@@ -6,8 +6,8 @@
 -- reads the log as it is. Where no group reads the partition there is nobody to keep it from, and
 -- the first one would get it: that is refused.
 --
--- Locks:   the queue row, if a group has not reached the partition; the lookup row, shared; the
---          consumer rows.
+-- Locks:   those of queen.extend_groups, if a group has not reached the partition; the lookup row, shared; the
+--          consumer rows, in group_id order; the dead letters, in id order.
 -- Raises:  QN406 no such message, QN412 no group reads the partition yet.
 -- Returns: how many groups will not get it, and how many dead letters were purged.
 create function queen.delete_message(
@@ -20,7 +20,6 @@ create function queen.delete_message(
 language plpgsql as $$
 declare
     v_offset  bigint;
-    v_group   int;
     v_ids     int[];
 begin
     select l."offset" into v_offset
@@ -28,15 +27,14 @@ begin
     if v_offset is null then
         raise exception 'there is no message "%" in this partition', p_transaction_id using errcode = 'QN406';
     end if;
-    for v_group in
-        select g.id from queen.partition_lookup l
-          join queen.queue_groups g on g.queue_id = l.queue_id and g.queue_wide
-         where l.partition_id = p_partition_id
-           and not exists (select from queen.partition_consumers c
-                            where c.partition_id = p_partition_id and c.group_id = g.id)
-    loop
-        perform queen.extend_group(v_group, 1, p_partition_id, p_now);
-    end loop;
+    v_ids := array(select g.id from queen.partition_lookup l
+                     join queen.queue_groups g on g.queue_id = l.queue_id and g.queue_wide
+                    where l.partition_id = p_partition_id
+                      and not exists (select from queen.partition_consumers c
+                                       where c.partition_id = p_partition_id and c.group_id = g.id));
+    if v_ids <> '{}' then
+        perform queen.extend_groups(v_ids, array_fill(p_partition_id, array[cardinality(v_ids)]), 1, p_now);
+    end if;
     perform 1 from queen.partition_lookup where partition_id = p_partition_id for share;
     perform 1 from queen.partition_consumers where partition_id = p_partition_id order by group_id for update;
     if not found then
@@ -47,7 +45,9 @@ begin
                     where c.partition_id = p_partition_id and v_offset >= c.committed and not c.acked @> v_offset);
     perform queen.pass_over(p_partition_id, v_ids, v_offset, false, p_now);
     groups := cardinality(v_ids);
-    delete from queen.dead_letters d where d.partition_id = p_partition_id and d."offset" = v_offset;
+    delete from queen.dead_letters
+     where id = any (array(select d.id from queen.dead_letters d
+                            where d.partition_id = p_partition_id and d."offset" = v_offset order by d.id for update));
     get diagnostics dead_letters = row_count;
 end $$;
 comment on function queen.delete_message is 'Let no group get a message any more; the log keeps it until retention.';

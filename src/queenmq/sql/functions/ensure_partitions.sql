@@ -2,19 +2,22 @@
 --
 -- A queue that does not exist is created with defaults. A new partition gets its row for every
 -- group that reads the queue at once: it is empty, so each group starts at offset 0 and nothing
--- pushed after a group was born is ever skipped.
+-- pushed after a group was born is ever skipped. A group that subscribed to a moment in the future skips what comes
+-- before it (starts_at).
 --
 -- Partitions of one queue are created one transaction at a time, under the queue's row lock, so
--- their ids become visible in order: queen.extend_group relies on that.
+-- their ids become visible in order: queen.extend_groups relies on that.
 --
 -- A partition is looked up by queue and name in a query of its own: a join might look up the queue alone, and go through
 -- all of its partitions for each name, as long as there are no statistics.
 --
--- Locks:   the queue rows, in id order, only if something is missing.
--- Raises:  QN421 bad name.
+-- Locks:   the queue rows, in name order, only if something is missing.
+-- Raises:  QN421 bad name, QN430 another incarnation.
 create function queen.ensure_partitions(
-    p_queues      text[],
-    p_partitions  text[]
+    p_queues       text[],
+    p_partitions   text[],
+    p_incarnation  text default null,    -- with which the caller will remember the answer
+    p_now          timestamptz default clock_timestamp()
 ) returns table (
     item int, partition_id bigint, queue_id int, next_offset bigint, encryption_enabled boolean, dedup_window_seconds int
 )
@@ -23,7 +26,9 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off se
 as $$
 #variable_conflict use_column
 declare
+    v_same   boolean := queen.check_incarnation(p_incarnation);
     v_new    bigint[];
+    v_name   text;
     v_queue  int;
 begin
     if exists (select from unnest(p_queues, p_partitions) as i (q, p)
@@ -33,16 +38,13 @@ begin
         perform queen.check_name(q, 'queue'), queen.check_name(p, 'partition')
            from (select distinct q, p from unnest(p_queues, p_partitions) as i (q, p)) as i;
 
-        loop    -- until all rows are there and ours: one may be deleted between the two statements
-            insert into queen.queues (name)
-            select distinct i.name from unnest(p_queues) as i (name)
-             where not exists (select from queen.queues q where q.name = i.name)
-             order by 1
-            on conflict (name) do nothing;
-
-            perform 1 from queen.queues q where q.name = any (p_queues) order by q.id for no key update;
-            exit when not exists (select from unnest(p_queues) as i (name)
-                                   where not exists (select from queen.queues q where q.name = i.name));
+        -- Name by name: an insert waits for another insert of the same name, so it is a lock like the others.
+        for v_name in select distinct i.name from unnest(p_queues) as i (name) order by 1 loop
+            loop    -- until the row exists and is locked: it may be deleted between the two statements
+                perform 1 from queen.queues q where q.name = v_name for no key update;
+                exit when found;
+                insert into queen.queues (name) values (v_name) on conflict (name) do nothing;
+            end loop;
         end loop;
 
         for v_queue in
@@ -68,11 +70,14 @@ begin
         )
         select array_agg(l.partition_id) into v_new from looked_up l;
 
-        insert into queen.partition_consumers (partition_id, group_id, committed, origin)
-        select p.id, g.id, 0, 0
+        insert into queen.partition_consumers (partition_id, group_id, committed, origin, starts_at)
+        select p.id, g.id, 0, 0, case when f.any_future then (
+                   select s.since from queen.subscription(g.name, g.queue_id, p.name) as s
+                    where s.mode <> 'all' and s.since > p_now) end
           from unnest(v_new) as n (id)
           join queen.partitions p on p.id = n.id
           join queen.queue_groups g on g.queue_id = p.queue_id
+         cross join (select exists (select from queen.consumer_groups_metadata m where m.since > p_now) as any_future) as f
          where g.queue_wide
             or exists (select from queen.consumer_groups_metadata m join queen.queues q on q.name = m.queue_name
                         where m.group_name = g.name and q.id = p.queue_id and m.partition_name = p.name);

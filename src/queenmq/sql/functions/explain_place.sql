@@ -42,7 +42,7 @@ begin
      order by s.first_offset desc limit 1;
     "offset" := v_place.committed;
     messages := v_log.next_offset - v_place.committed - queen.multirange_size(v_place.acked);
-    failures := v_place.expiries + coalesce((v_place.retries ->> v_place.committed::text)::int, 0);
+    failures := queen.count_lapses(v_place.lapses, v_place.committed) + coalesce((v_place.retries ->> v_place.committed::text)::int, 0);
     until := case when v_place.ready_at > p_now then v_place.ready_at end;
     v_quiet := v_log.last_message_at + make_interval(secs => v_queue.window_buffer_seconds);
     v_due := v_head_at + make_interval(secs => v_queue.delayed_processing_seconds);
@@ -58,6 +58,12 @@ begin
             - v_place.acked - v_place.nacked);
         explanation := format('a consumer holds it since %s and until %s, unless it acknowledges or renews before',
                               queen.clock_text(v_place.last_served_at), queen.clock_text(until));
+    elsif v_place.starts_at > p_now then
+        cause := 'subscribed_later';
+        until := v_place.starts_at;
+        messages := v_log.next_offset - v_log.start_offset;
+        "offset" := v_log.start_offset;
+        explanation := format('the group reads messages that are pushed from %s on', queen.clock_text(until));
     elsif messages = 0 and v_place.origin > v_log.start_offset and v_place.committed = v_place.origin then
         cause := 'subscribed_later';
         messages := v_place.origin - v_log.start_offset;
@@ -84,10 +90,10 @@ begin
         cause := 'too_old';
         messages := v_stale;
         explanation := format('%s messages waited longer than %s s: the next pop gives them up', v_stale, v_queue.max_wait_seconds);
-    elsif v_place.lease_id is not null and v_place.expiries >= v_queue.retry_limit then
+    elsif v_place.lease_id is not null and queen.count_lapses(v_place.lapses, v_place.committed) >= v_queue.retry_limit then
         cause := 'poison';
         explanation := format('%s leases on the next message expired, and %s retries are allowed: the next pop delivers it '
-                              'alone, or gives it up', v_place.expiries + 1, v_queue.retry_limit);
+                              'alone, or gives it up', queen.count_lapses(v_place.lapses, v_place.committed) + 1, v_queue.retry_limit);
     else
         cause := 'ready';
         explanation := 'a pop gets it now: '

@@ -7,11 +7,14 @@
 -- p_ahead_bytes: behind each range also the segments that follow, a few, while their payloads and those of
 -- the range's last segment have no more bytes together. Who reads a range of a backlog mostly comes back for
 -- the next one; but from a large segment there is enough to read.
+--
+-- Raises:  QN430 another incarnation.
 create function queen.fetch_segments(
     p_partition_ids  bigint[],
     p_froms          bigint[],
     p_tos            bigint[],
-    p_ahead_bytes    int default 0
+    p_ahead_bytes    int  default 0,
+    p_incarnation    text default null    -- to which the ranges belong
 ) returns table (
     partition_id bigint, first_offset bigint, message_count int, created_at timestamptz, encrypted boolean,
     producer text, transaction_ids text, trace_ids text, headers text, payloads bytea
@@ -21,6 +24,8 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off se
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
+declare
+    v_same  boolean := queen.check_incarnation(p_incarnation);
 begin
     return query
     select s.partition_id, s.first_offset, s.message_count, s.created_at, s.encrypted, s.producer, s.transaction_ids,

@@ -2,11 +2,14 @@
 --
 -- A pusher remembers hashes of ids, and where they were; whether a message has just this id, only the log can tell.
 -- Each segment is read once, however many of its messages are asked for.
+--
+-- Raises:  QN430 another incarnation.
 create function queen.find_ids(
     p_partition_ids    bigint[],    -- one per message
     p_offsets          bigint[],
     p_transaction_ids  text[],
-    p_now              timestamptz default clock_timestamp()
+    p_now              timestamptz default clock_timestamp(),
+    p_incarnation      text        default null    -- to which partitions and offsets belong
 ) returns table (item int, created_at timestamptz)    -- of those that have it
 language sql stable
 set enable_nestloop = off set enable_mergejoin = off set jit = off    -- a loop would compare each with each
@@ -27,5 +30,6 @@ as $$
     )
     select a.n::int, a.created_at
       from asked a join held h on h.partition_id = a.partition_id and h."offset" = a."offset" and h.id = a.id
+     where queen.check_incarnation(p_incarnation)
 $$;
 comment on function queen.find_ids is 'Which messages have given transaction ids, inside the dedup window.';

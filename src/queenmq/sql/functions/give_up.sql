@@ -1,16 +1,20 @@
 -- queen.give_up: pass over messages that will not be delivered, before a pop delivers the rest.
 --
--- Two reasons: they waited longer than the queue's max_wait_seconds, or the head killed every
--- consumer that took it: its lease expired more often than the retry limit allows. Leases that
+-- Three reasons: they were pushed before the moment at which the group starts (starts_at), they waited
+-- longer than the queue's max_wait_seconds, or the head killed every consumer that took it: its lease expired more often than the retry limit allows. Leases that
 -- expire say nothing about which message of a batch is to blame, so past the limit queen.pop_batch
 -- hands out the head alone, and only a message that was alone is given up.
 --
 -- A message that was redriven (its retry count is 0) is not given up for its age, until it fails.
 --
--- They become dead letters, or count as expired where the queue has none. Called for rows the pop
+-- Those before starts_at are skipped. Once a message is there that is not older, all that follow are not older
+-- either, and starts_at is forgotten; until then the partition is withheld.
+--
+-- The others become dead letters, or count as expired where the queue has none. Called for rows the pop
 -- has locked and that nobody holds (any more).
 --
--- Returns: partitions with more to give up than the 10,000 messages one call takes from each.
+-- Returns: partitions to withhold: with more to give up than the 10,000 messages one call takes from each, or before
+--          the moment at which the group starts.
 create function queen.give_up(p_group_id int, p_partition_ids bigint[], p_now timestamptz) returns bigint[]
 language plpgsql as $$
 declare
@@ -21,11 +25,26 @@ declare
     v_error  text;
     v_stale  bigint[] := '{}';
 begin
+    with skipped as (
+        update queen.partition_consumers c
+           set committed = n.committed, origin = n.committed, expired = 0,    -- what retention deleted meanwhile is skipped too
+               starts_at = case when not n.early then null else c.starts_at end
+          from (select o.partition_id, queen.offset_at(o.partition_id, o.starts_at) as committed,
+                       coalesce(l.last_message_at < o.starts_at, true) as early
+                  from queen.partition_consumers o
+                  join queen.partition_lookup l on l.partition_id = o.partition_id
+                 where o.group_id = p_group_id and o.partition_id = any (p_partition_ids) and o.starts_at is not null) as n
+         where c.group_id = p_group_id and c.partition_id = n.partition_id
+        returning c.partition_id, n.early)
+    select coalesce(array_agg(s.partition_id) filter (where s.early), '{}') into v_stale from skipped s;
+
     select q.* into v_queue from queen.queues q
       join queen.queue_groups g on g.queue_id = q.id where g.id = p_group_id;
     for v_row in
         select c.*, lower(r.held) as head,
-               c.lease_id is not null and c.expiries >= v_queue.retry_limit and queen.multirange_size(r.held) = 1 as poison
+               queen.count_lapses(c.lapses, lower(r.held)) as lapse_count,
+               c.lease_id is not null and queen.count_lapses(c.lapses, lower(r.held)) >= v_queue.retry_limit
+               and queen.multirange_size(r.held) = 1 as poison
           from queen.partition_consumers c
          cross join lateral (
              select int8multirange(int8range(greatest(c.lease_from, c.committed), c.lease_to)) - c.acked as held) as r
@@ -47,7 +66,7 @@ begin
         end if;
         if v_gone = '{}' and v_row.poison then
             v_gone := array[v_row.head];
-            v_error := format('the lease expired %s times', v_row.expiries + 1);
+            v_error := format('the lease expired %s times', v_row.lapse_count + 1);
         end if;
         continue when v_gone = '{}';
 
@@ -55,11 +74,13 @@ begin
             perform queen.bury(array_fill(v_row.partition_id, array[cardinality(v_gone)]),
                                array_fill(p_group_id, array[cardinality(v_gone)]), v_gone,
                                array_fill(v_error, array[cardinality(v_gone)]),
-                               array(select v_row.expiries + coalesce((v_row.retries ->> o::text)::int, 0)
+                               array(select queen.count_lapses(v_row.lapses, o) + coalesce((v_row.retries ->> o::text)::int, 0)
                                        from unnest(v_gone) as o), p_now);
         end if;
         update queen.partition_consumers c
-           set committed = n.committed, acked = n.acked, expiries = 0, retries = queen.keep_retries(c.retries, n.committed, n.acked),
+           set committed = n.committed, acked = n.acked, retries = queen.keep_retries(c.retries, n.committed, n.acked),
+               lapses = queen.keep_lapses(queen.add_lapse(c.lapses, c.lease_from, c.lease_to, c.committed, c.acked + c.nacked),
+                                          n.committed, n.acked),
                lease_id = null, lease_from = null, lease_to = null, nacked = '{}',
                dead_lettered = c.dead_lettered + case when v_queue.dead_letter_enabled then cardinality(v_gone) else 0 end,
                expired = c.expired + case when v_queue.dead_letter_enabled then 0 else cardinality(v_gone) end

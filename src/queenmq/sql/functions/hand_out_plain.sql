@@ -26,10 +26,11 @@ create function queen.hand_out_plain(
     p_auto_acks      boolean[],
     p_lease_ids      uuid[],
     p_ready_sinces   timestamptz[],
-    p_now            timestamptz
+    p_now            timestamptz,
+    p_bytes_max      bigint    -- most bytes of messages for one request; null: no limit
 ) returns table (
     request int, group_id int, queue_name text, partition_id bigint, partition_name text, lease_id uuid,
-    from_offset bigint, to_offset bigint, expiries int, ready_at timestamptz, first_ready_at timestamptz
+    from_offset bigint, to_offset bigint, more boolean, ready_at timestamptz, first_ready_at timestamptz
 )
 language plpgsql as $$
 #variable_conflict use_column
@@ -89,11 +90,10 @@ begin
                               order by l.partition_id desc limit 1 for share skip locked) as l;
     end if;
 
-    for v_number, request, group_id, queue_name, partition_id, partition_name, lease_id, from_offset, to_offset, expiries,
-        ready_at, first_ready_at in
+    for v_number, request, group_id, queue_name, partition_id, partition_name, lease_id, from_offset, to_offset, more, ready_at,
+        first_ready_at in
         update queen.partition_consumers c
            set last_served_at = p_now, nacked = '{}',
-               expiries   = case when h.auto_ack then 0 else c.expiries end,
                lease_id   = case when h.auto_ack then null else p_lease_ids[h.request] end,
                lease_from = case when h.auto_ack then null else c.committed end,
                lease_to   = case when h.auto_ack then null else h.reached end,
@@ -104,22 +104,26 @@ begin
                                  when h.reached >= h.next_offset and c.partition_id = any (v_quiet) then null
                                  else p_now end
           from (select k.n, k.place, k.request, k.oldest, p_auto_acks[k.request] as auto_ack, c.committed, l.next_offset,
-                       least(l.next_offset, c.committed + p_batches[k.request]) as reached,
-                       q.name as queue_name, q.lease_seconds, p.name as partition_name
+                       r.reached, r.reached < w.reached as more, q.name as queue_name, q.lease_seconds, p.name as partition_name
                   from unnest(v_targets, v_ids, v_places, v_requests, v_oldest) with ordinality as k (target, id, place, request, oldest, n)
                   -- offset 0: row by row, whatever the planner believes about the size of the table.
                  cross join lateral (select c.committed from queen.partition_consumers c
                                       where c.ctid = k.place and c.lease_id is null
-                                        and c.retries is null and isempty(c.acked) offset 0) as c
-                 cross join lateral (select l.next_offset from queen.partition_lookup l    -- the newest version first
+                                        and c.retries is null and c.lapses is null and c.starts_at is null and isempty(c.acked) offset 0) as c
+                 cross join lateral (select l.next_offset, l.message_bytes from queen.partition_lookup l    -- the newest version first
                                       where l.partition_id between k.id and k.id
                                       order by l.partition_id desc limit 1) as l
+                 cross join lateral (select least(l.next_offset, c.committed + p_batches[k.request]) as reached) as w
+                 cross join lateral (select case when w.reached - c.committed > 1    -- one message goes out in any case
+                                                      and queen.bytes_bound(w.reached - c.committed, l.message_bytes) > p_bytes_max
+                                                 then (queen.fit_bytes(k.id, c.committed, w.reached, p_bytes_max)).to_offset
+                                                 else w.reached end as reached offset 0) as r
                  cross join lateral (select q.name, q.lease_seconds from queen.queues q where q.id = p_queue_ids[k.target] offset 0) as q
                  cross join lateral (select p.name from queen.partitions p where p.id = k.id offset 0) as p
                  where l.next_offset > c.committed) as h
          where c.ctid = h.place    -- locked since it was claimed: it has not moved
         returning h.n, h.request, c.group_id, h.queue_name, c.partition_id, h.partition_name, c.lease_id, h.committed, h.reached,
-                  c.expiries, c.ready_at, h.oldest
+                  h.more, c.ready_at, h.oldest
     loop
         v_out := v_out || v_number;
         return next;
@@ -127,8 +131,8 @@ begin
 
     if cardinality(v_out) < cardinality(v_ids) then
         return query
-        select k.request, p_group_ids[k.target], null::text, k.id, null::text, null::uuid, null::bigint, null::bigint, null::int,
-               null::timestamptz, k.oldest
+        select k.request, p_group_ids[k.target], null::text, k.id, null::text, null::uuid, null::bigint, null::bigint,
+               null::boolean, null::timestamptz, k.oldest
           from unnest(v_targets, v_ids, v_requests, v_oldest) with ordinality as k (target, id, request, oldest, n)
          where k.n <> all (v_out);
     end if;

@@ -45,4 +45,19 @@ begin
                                     and l.partition_id > case when g.queue_wide then g.reached_partition_id else 0 end)
                where r.p is null) as x) as a;
 end $$;
-comment on function queen.has_pending_messages is 'Whether pops would find something, and when that may change.';
+comment on function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamptz) is
+    'Whether pops would find something, and when that may change.';
+
+-- The same for one queue and group, for people who write SQL. p_partition: null or '*' for any partition.
+create function queen.has_pending_messages(
+    p_queue      text,
+    p_partition  text,
+    p_group      text,
+    p_now        timestamptz default clock_timestamp()
+) returns boolean
+language sql stable as $$
+    select pending from queen.has_pending_messages(array[p_queue], array[nullif(p_partition, '*')], array[null::text],
+                                                   array[null::text], array[p_group], p_now)
+$$;
+comment on function queen.has_pending_messages(text, text, text, timestamptz) is
+    'Whether a pop of one group would find something in a queue, or in one partition of it.';

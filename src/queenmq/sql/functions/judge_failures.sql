@@ -19,7 +19,7 @@ begin
     counts := array_fill(null::jsonb, array[cardinality(p_partition_ids)]);
     for v_row in
         select m.n, m."offset", m.status, m.error, c.partition_id, c.group_id, q.retry_limit, q.dead_letter_enabled,
-               c.expiries + coalesce((c.retries ->> m."offset"::text)::int, 0) as failures,
+               queen.count_lapses(c.lapses, m."offset") + coalesce((c.retries ->> m."offset"::text)::int, 0) as failures,
                coalesce((c.retries ->> m."offset"::text)::int, 0) as counted
           from unnest(p_message_acks, p_message_offsets, p_statuses, p_errors) as m (n, "offset", status, error)
          cross join lateral (select c.* from queen.partition_consumers c    -- offset 0: by its place, not among all that are ready

@@ -4,7 +4,8 @@
 --
 -- The next page begins after the cursor of the last row of this one. Messages are ordered by the
 -- transaction that pushed them, inside one partition by offset: pushes while someone is paging come
--- before the first page and shift nothing. p_status: only messages that the group sees so.
+-- before the first page and shift nothing. p_status: only messages that the group sees so. more says that the page
+-- ends here because it would have more than p_bytes_max bytes of payloads and headers; one message comes in any case.
 --
 -- Raises:  QN400 bad cursor, status or limit, a partition without a queue, QN404, QN405 no such queue, partition.
 create function queen.list_messages(
@@ -16,10 +17,11 @@ create function queen.list_messages(
     p_limit      int         default 100,
     p_namespace  text        default null,
     p_task       text        default null,
-    p_now        timestamptz default clock_timestamp()
+    p_now        timestamptz default clock_timestamp(),
+    p_bytes_max  bigint      default null
 ) returns table (
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
-    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json, status text, cursor text
+    trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json, status text, cursor text, more boolean
 )
 language plpgsql stable
 set jit = off
@@ -81,9 +83,9 @@ begin
     end if;
 
     return query
-    select d.*, queen.message_status(d.partition_id, d."offset", p_group, p_now), v_cursors[k.n]
-      from unnest(v_ids, v_offsets) with ordinality as k (id, o, n)
-      join queen.describe_messages(v_ids, v_offsets) as d on d.partition_id = k.id and d."offset" = k.o
-     order by k.n;
+    select d.queue, d.partition, d.partition_id, d."offset", d.message_id, d.transaction_id, d.trace_id, d.created_at, d.producer,
+           d.encrypted, d.headers, d.payload, queen.message_status(d.partition_id, d."offset", p_group, p_now), v_cursors[d.n], d.more
+      from queen.describe_within(v_ids, v_offsets, p_bytes_max) as d
+     order by d.n;
 end $$;
 comment on function queen.list_messages is 'Messages of queues, newest first, with a cursor for the next page.';

@@ -4,21 +4,26 @@
 -- text. Looked for in the group's lease first, where acknowledged messages are, then in the last
 -- 1,000 segments of the partition. The newest wins where an id was used twice.
 --
--- Returns: offset null where nothing was found, group_id null where the queue has no such group.
+-- Returns: offset null where nothing was found, group_id null where the queue has no such group, names null where there
+--          is no such partition.
 create function queen.locate_messages(
     p_partition_ids    bigint[],
     p_groups           text[],
     p_transaction_ids  text[],
     p_now              timestamptz default clock_timestamp()
-) returns table (item int, group_id int, "offset" bigint, lease_id uuid, lease_live boolean)
+) returns table (
+    item int, group_id int, "offset" bigint, lease_id uuid, lease_live boolean, queue_name text, partition_name text
+)
 language sql stable
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
     select i.n::int, g.id, coalesce(named.o, leased.o, recent.o), c.lease_id,
-           c.lease_id is not null and c.ready_at > p_now
+           c.lease_id is not null and c.ready_at > p_now, q.name, p.name
       from unnest(p_partition_ids, p_groups, p_transaction_ids) with ordinality as i (id, g, name, n)
       -- offset 0: row by row, whatever the planner believes
       left join lateral (select l.* from queen.partition_lookup l where l.partition_id = i.id offset 0) as l on true
+      left join lateral (select q.name from queen.queues q where q.id = l.queue_id offset 0) as q on true
+      left join lateral (select p.name from queen.partitions p where p.id = l.partition_id offset 0) as p on true
       left join lateral (select g.id from queen.queue_groups g where g.queue_id = l.queue_id and g.name = i.g offset 0) as g on true
       left join lateral (select c.* from queen.partition_consumers c
                           where c.partition_id = i.id and c.group_id = g.id offset 0) as c on true

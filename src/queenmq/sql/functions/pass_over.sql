@@ -8,7 +8,7 @@ create function queen.pass_over(
 ) returns void
 language sql as $$
     update queen.partition_consumers c
-       set committed = n.committed, acked = n.acked, expiries = case when n.moved then 0 else c.expiries end,
+       set committed = n.committed, acked = n.acked, lapses = queen.keep_lapses(c.lapses, n.committed, n.acked),
            retries = queen.keep_retries(c.retries, n.committed, n.acked),
            dead_lettered = c.dead_lettered + p_dead::int, expired = c.expired + (not p_dead)::int,
            nacked = case when n.free then '{}' else c.nacked end,

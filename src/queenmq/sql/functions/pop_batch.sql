@@ -6,17 +6,22 @@
 -- (p_max_partitions), and p_batches is the request's total. With auto_ack the messages count as
 -- completed at once and no lease remains. Nobody is promised to be served first for being first in a call.
 --
+-- p_bytes_max: a request gets so many bytes of messages at most (payloads and headers as they are stored), or one message.
+-- What is beyond is not leased, and not completed by auto_ack; more says that there is something. It may say so in a row of
+-- its own, without a partition.
+--
 -- ready_since: no partition that is ready now became so before this moment, unless a transaction
 -- took more than a quarter of a second to commit it. Handed in with the next pop of the same kind, it keeps
 -- the index scan from walking over entries that died but cannot be removed while an old snapshot
--- is held somewhere. Callers leave it out now and then (the engine: every second).
+-- is held somewhere. Callers leave it out now and then (the engine: every second). It is null, and is not used, while
+-- a group has partitions to reach: these become ready in the past (queen.place_at).
 --
 -- A group's first pops wait for each other. The second must not look with the time at which it came:
 -- what the first has made ready, it made ready later.
 --
 -- Locks:   what queen.pop_targets needs, first; then partition_consumers rows, never waiting for
 --          one (skip locked): whoever has it is being served.
--- Raises:  QN400 bad arguments, QN421 bad name, QN425 timestamp missing.
+-- Raises:  QN400 bad arguments, QN421 bad name, QN425 timestamp missing, QN430 another incarnation.
 create function queen.pop_batch(
     p_queues          text[],
     p_partitions      text[],
@@ -28,15 +33,18 @@ create function queen.pop_batch(
     p_lease_seconds   double precision[],    -- null: the queue's
     p_auto_acks       boolean[],
     p_lease_ids       uuid[],
-    p_modes           text[],
+    p_modes           text[],                 -- null: a subscription that covers the request decides, or p_default_mode
     p_sinces          timestamptz[],
     p_ready_sinces    timestamptz[] default null,    -- skip what became ready earlier: see ready_since
     p_now             timestamptz default null,    -- the clock's, read again after all waiting
-    p_lookback        interval default '0'    -- how far before now a subscription in mode new begins
+    p_lookback        interval default '0',    -- how far before now a subscription in mode new begins
+    p_incarnation     text default null,    -- of p_ready_sinces, and of the segments that the caller has in memory
+    p_default_mode    text default 'all',
+    p_bytes_max       bigint default null    -- of messages for one request; null: no limit
 ) returns table (
     request int, group_id int, queue_name text, partition_id bigint, partition_name text, lease_id uuid,
-    from_offset bigint, to_offset bigint, done int8multirange, expiries int, retries jsonb, expires_at timestamptz,
-    ready_since timestamptz
+    from_offset bigint, to_offset bigint, done int8multirange, retries jsonb, expires_at timestamptz,
+    ready_since timestamptz, more boolean
 )
 language plpgsql
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -44,12 +52,12 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
+    v_same      boolean := queen.check_incarnation(p_incarnation);
     v_now       timestamptz := coalesce(p_now, clock_timestamp());
     v_names     text;                  -- what a request asks for
     v_asked     text[];
     v_firsts    int[];                 -- per request: the first one of its kind
     v_asks      int[] := '{}';         -- the first request of each kind
-    v_place     int;
     v_ask       int;
     v_found     record;
     v_kinds     int[];                 -- per target: its kind, group, queue, and partition if one is named
@@ -58,11 +66,14 @@ declare
     v_ids       bigint[];
     v_plains    boolean[];             -- and whether hand_out_plain may serve it
     v_special   int[] := '{}';         -- the first requests of kinds of which it left something
+    v_walking   int[] := '{}';         -- the first requests of kinds of which a group had partitions to reach
     v_single    boolean;               -- no request wants more than one partition
     v_turns     int[];                 -- the targets of a kind, in the order in which they are taken from
     v_oldest    timestamptz;           -- the longest ready partition of several targets
     v_turn      int;
     v_left      int[] := p_batches;    -- messages each request may still get
+    v_room      bigint[];              -- and bytes
+    v_served    boolean[];             -- requests that got something
     v_slots     int[];                 -- requests in the order in which they get partitions
     v_used      int;
     v_queue     record;
@@ -106,24 +117,27 @@ begin
      cross join lateral (
          select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
            from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[a.ask]
-          where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete offset 0) as g;
+          where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete
+            and (g.subscribed or p_modes[a.ask] is null) offset 0) as g;
     if cardinality(v_kinds) < cardinality(v_asks) then
-        for v_place, v_ask in    -- in the order in which new groups take their locks
-            select a.place, a.ask from unnest(v_asks) with ordinality as a (ask, place)
-             where a.place <> all (v_kinds)
-             order by p_queues[a.ask], p_namespaces[a.ask], p_tasks[a.ask], p_partitions[a.ask], p_groups[a.ask]
+        for v_found in
+            select array_position(v_asks, t.ask) as place, t.*
+              from queen.pop_targets(
+                       array(select a.ask from unnest(v_asks) with ordinality as a (ask, place) where a.place <> all (v_kinds)),
+                       p_queues, p_partitions, p_namespaces, p_tasks, p_groups, p_modes,
+                       array(select coalesce(s.since, case coalesce(s.mode, p_default_mode) when 'new' then v_now - p_lookback end)
+                               from unnest(p_sinces, p_modes) with ordinality as s (since, mode, n) order by s.n),
+                       v_now, p_default_mode) as t
         loop
-            for v_found in
-                select * from queen.pop_targets(
-                    p_queues[v_ask], p_partitions[v_ask], p_namespaces[v_ask], p_tasks[v_ask], p_groups[v_ask],
-                    p_modes[v_ask], coalesce(p_sinces[v_ask], case p_modes[v_ask] when 'new' then v_now - p_lookback end), v_now)
-            loop
-                v_kinds := v_kinds || v_place;
-                v_groups := v_groups || v_found.group_id;
-                v_queues := v_queues || v_found.queue_id;
-                v_ids := v_ids || v_found.partition_id;
-                v_plains := v_plains || v_found.plain;
-            end loop;
+            if v_found.walking then
+                v_walking := v_walking || v_found.ask;
+                p_ready_sinces[v_found.ask] := null;
+            end if;
+            v_kinds := v_kinds || v_found.place;
+            v_groups := v_groups || v_found.group_id;
+            v_queues := v_queues || v_found.queue_id;
+            v_ids := v_ids || v_found.partition_id;
+            v_plains := v_plains || v_found.plain;
         end loop;
     end if;
 
@@ -132,13 +146,13 @@ begin
     if v_single and true = any (v_plains) then
         for v_out in
             select * from queen.hand_out_plain(v_firsts, v_asks, v_kinds, v_groups, v_queues, v_ids, v_plains,
-                                               p_batches, p_lease_seconds, p_auto_acks, p_lease_ids, p_ready_sinces, v_now)
+                                               p_batches, p_lease_seconds, p_auto_acks, p_lease_ids, p_ready_sinces, v_now,
+                                               p_bytes_max)
         loop
             if v_out.from_offset is null then
                 v_special := v_special || v_firsts[v_out.request];
                 continue;
             end if;
-            v_firsts[v_out.request] := 0;    -- served
             request := v_out.request;
             group_id := v_out.group_id;
             queue_name := v_out.queue_name;
@@ -148,14 +162,18 @@ begin
             from_offset := v_out.from_offset;
             to_offset := v_out.to_offset;
             done := '{}';
-            expiries := v_out.expiries;
             retries := null;
             expires_at := case when v_out.lease_id is not null then v_out.ready_at end;
-            ready_since := least(v_now - interval '250 milliseconds', v_out.first_ready_at);
+            ready_since := case when v_firsts[request] <> all (v_walking)
+                                then least(v_now - interval '250 milliseconds', v_out.first_ready_at) end;
+            v_firsts[request] := 0;    -- served
+            more := v_out.more;
             return next;
         end loop;
     end if;
 
+    v_room := array_fill(p_bytes_max, array[cardinality(p_batches)]);
+    v_served := array_fill(false, array[cardinality(p_batches)]);
     for i in 1 .. cardinality(v_asks) loop
         v_turns := array_positions(v_kinds, i);
         v_ask := v_asks[i];
@@ -194,7 +212,7 @@ begin
 
                 v_stale := null;
                 v_places := v_claimed.places;
-                v_judged := v_claimed.lapsed or v_queue.max_wait_seconds > 0;
+                v_judged := v_claimed.lapsed or v_claimed.early or v_queue.max_wait_seconds > 0;
                 if v_judged then
                     v_stale := queen.give_up(v_groups[v_turn], v_claimed.partition_ids, v_now);
                     select array_agg(c.place order by k.n) into v_places    -- what was given up has moved its rows
@@ -208,11 +226,13 @@ begin
                 for v_out in
                     select h.*, p.name
                       from queen.hand_out(v_groups[v_turn], v_queues[v_turn], v_claimed.partition_ids, v_places,
-                                          v_stale, v_slots[v_used + 1 :], v_left, p_lease_ids, p_lease_seconds, p_auto_acks,
+                                          v_stale, v_slots[v_used + 1 :], v_left, v_room, v_served, p_lease_ids, p_lease_seconds, p_auto_acks,
                                           v_now) as h
-                     cross join lateral (select p.name from queen.partitions p where p.id = h.partition_id offset 0) as p
+                      left join lateral (select p.name from queen.partitions p where p.id = h.partition_id offset 0) as p on true
                 loop
-                    v_left[v_out.request] := v_left[v_out.request] - v_out.messages;
+                    v_left[v_out.request] := case when v_out.more then 0 else v_left[v_out.request] - v_out.messages end;
+                    v_room[v_out.request] := v_room[v_out.request] - v_out.bytes;
+                    v_served[v_out.request] := true;
                     v_empty := array_remove(v_empty, v_out.partition_id);
                     request := v_out.request;
                     group_id := v_groups[v_turn];
@@ -223,11 +243,12 @@ begin
                     from_offset := v_out.from_offset;
                     to_offset := v_out.to_offset;
                     done := v_out.done;
-                    expiries := v_out.expiries;
                     retries := v_out.retries;
                     expires_at := case when v_out.lease_id is not null then v_out.ready_at end;
                     -- Not later: what was claimed last may go out while an older one stays, for want of room.
-                    ready_since := least(v_now - interval '250 milliseconds', v_claimed.first_ready_at, v_oldest);
+                    ready_since := case when v_ask <> all (v_walking) then
+                        least(v_now - interval '250 milliseconds', v_claimed.first_ready_at, v_oldest) end;
+                    more := v_out.more;
                     return next;
                 end loop;
                 v_used := v_used + cardinality(v_claimed.partition_ids);

@@ -3,17 +3,18 @@
 -- A position is a tick (null or 0: the beginning), or only a part of what a tick shows: what was written before
 -- a transaction. Readers that take a large step in several small ones stand at such positions in between.
 --
--- Raises:  QN400 there is no such tick, or no longer.
+-- Raises:  QN400 there is no such tick, or no longer, QN431 it has another mark than p_mark.
 create function queen.position_at(
     p_tick          bigint,
     p_before_epoch  smallint default null,
     p_before_xid    xid8     default null,
+    p_mark          uuid     default null,
     out epoch       smallint,
     out snapshot    pg_snapshot
 )
 language plpgsql stable as $$
 declare
-    v_tick  queen.ticks := queen.find_tick(p_tick);
+    v_tick  queen.ticks := queen.find_tick(p_tick, p_mark);
     v_open  xid8[];
 begin
     epoch := v_tick.epoch;

@@ -2,18 +2,23 @@
 --
 -- The message is stored when that transaction commits and not at all when it rolls back. It waits in
 -- the inbox, without a lock on anything, and queen.sequence_inbox gives it its place: so a long
--- transaction holds nobody up. A transaction id that the partition has seen within the dedup window
--- is dropped at that point, silently: the first message is there. p_headers: queen.check_headers.
+-- transaction holds nobody up. p_headers: queen.check_headers.
+--
+-- If the partition has seen the transaction id within the dedup window, the message is a duplicate and is not stored
+-- again. Duplicates of recent messages are found at once (queen.is_duplicate) and answered with null. Others, also those
+-- of transactions that have not committed yet, are dropped by queen.sequence_inbox. Above READ COMMITTED nothing is looked
+-- for: SERIALIZABLE transactions that read the inbox and write to it would make each other fail.
 --
 -- Waking the sequencer: a NOTIFY takes a global lock at commit, too much for every push. The
 -- sequencer holds the advisory lock (20814, 1) exclusively while it sleeps, and looks at the inbox
 -- once more after taking it. If the shared lock is to be had here, it is awake, and cannot fall
 -- asleep before this transaction has ended; if not, it sleeps and is notified on queen_inbox.
 --
--- Raises:  QN421 bad name, QN422 no payload or a bad transaction id, QN427 the queue is encrypted (only
---          a server has the key), QN428 bad headers, QN429 it is full. Nothing is locked, so pushes that
---          commit together may together pass the limit; then they wait in the inbox for room.
--- Returns: the number of the message in the inbox.
+-- Raises:  QN421 bad name, QN422 no payload, one that queen.check_payload refuses or a bad transaction id,
+--          QN427 the queue is encrypted (only a server has the key), QN428 bad headers, QN429 it is full.
+--          Nothing is locked, so pushes that commit together may together pass the limit; then they wait in
+--          the inbox for room.
+-- Returns: the number of the message in the inbox; null for a duplicate.
 create function queen.push(
     p_queue           text,
     p_payload         jsonb,
@@ -25,9 +30,10 @@ create function queen.push(
 ) returns bigint
 language plpgsql as $$
 declare
-    v_queue  record;
-    v_depth  bigint;
-    v_id     bigint;
+    v_payload  text := p_payload::text;
+    v_queue    record;
+    v_depth    bigint;
+    v_id       bigint;
 begin
     perform queen.check_name(p_queue, 'queue'), queen.check_name(p_partition, 'partition');
     if p_payload is null then
@@ -35,13 +41,20 @@ begin
     elsif length(p_transaction_id) not between 1 and 255 then
         raise exception 'the transaction id has % characters; it must have 1 to 255', length(p_transaction_id)
             using errcode = 'QN422';
+    elsif length(v_payload) > 330 then
+        perform queen.check_payload(p_payload, v_payload);
     end if;
 
-    select q.encryption_enabled, q.max_queue_size, q.id, d.depth_bound into v_queue
-      from queen.queues q left join queen.queue_depths d on d.queue_id = q.id where q.name = p_queue;
+    select q.encryption_enabled, q.max_queue_size, q.dedup_window_seconds, q.id, d.depth_bound into v_queue
+      from queen.queues q left join queen.depth_bounds d on d.queue_id = q.id where q.name = p_queue;
     if v_queue.encryption_enabled then
         raise exception 'queue "%" is encrypted: push to it through a server or an SDK', p_queue using errcode = 'QN427';
-    elsif v_queue.max_queue_size > 0 then
+    end if;
+    if p_transaction_id is not null and current_setting('transaction_isolation') = 'read committed'
+       and queen.is_duplicate(p_queue, p_partition, p_transaction_id, coalesce(v_queue.dedup_window_seconds, 3600), p_now) then
+        return null;
+    end if;
+    if v_queue.max_queue_size > 0 then
         v_depth := (select count(*) from queen.inbox where queue_name = p_queue);
         if v_queue.depth_bound is null or v_queue.depth_bound + v_depth >= v_queue.max_queue_size then
             v_depth := v_depth + queen.queue_depth(v_queue.id);
@@ -56,7 +69,7 @@ begin
     end if;
 
     insert into queen.inbox (queue_name, partition_name, transaction_id, trace_id, headers, payload, created_at)
-    values (p_queue, p_partition, p_transaction_id, p_trace_id, queen.check_headers(p_headers), p_payload::text, p_now)
+    values (p_queue, p_partition, p_transaction_id, p_trace_id, queen.check_headers(p_headers), v_payload, p_now)
     returning id into v_id;
     if not pg_try_advisory_xact_lock_shared(20814, 1) then
         perform pg_notify('queen_inbox', '');

@@ -14,8 +14,8 @@
 -- partition ends, and the caller reads queen.recent_ids first, page by page.
 --
 -- Locks:   partition_lookup rows, in partition_id order (the first one alone, then the update walks
---          all in the order of its sorted argument); then queue_depths rows of limited queues, in queue_id order.
--- Raises:  QN405 unknown partition (detail: their ids), QN427 encryption required, QN429 full.
+--          all in the order of its sorted argument); then depth_bounds rows of limited queues, in queue_id order.
+-- Raises:  QN405 unknown partition (detail: their ids), QN427 encryption required, QN429 full, QN430 another incarnation.
 create function queen.push_segments(
     p_partition_ids      bigint[],
     p_message_counts     int[],
@@ -29,6 +29,7 @@ create function queen.push_segments(
     p_known_flushes      uuid[]      default null,    -- flushes of the caller that may lie in between
     p_headers            text[]      default null,    -- JSON arrays, as p_trace_ids: see queen.check_headers
     p_now                timestamptz default null,    -- null: the clock, read under the first lock
+    p_incarnation        text        default null,    -- on which the ids and the expected offsets depend
     out first_offsets    bigint[],                    -- one per segment
     out created_ats      timestamptz[],               -- one per segment; only one where all are the same
     out woken            bigint[],                    -- partitions where some group had been waiting
@@ -42,12 +43,14 @@ set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off se
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 declare
+    v_same       boolean := queen.check_incarnation(p_incarnation);
     v_ids        bigint[];         -- per partition, ascending
     v_nexts      bigint[];
     v_times      timestamptz[];
     v_queue_ids  int[];
     v_places     tid[];
     v_messages   bigint[];
+    v_bytes      int[];
     v_first      bigint;
     v_queues     int[];            -- per segment
     v_any        record;
@@ -66,9 +69,12 @@ begin
         with pushed as (
             update queen.partition_lookup l
                set next_offset = l.next_offset + i.messages,
-                   last_message_at = greatest(coalesce(p_now, clock_timestamp()), l.last_message_at)
-              from (select i.id, sum(i.messages)::bigint as messages
-                      from unnest(p_partition_ids, p_message_counts) as i (id, messages)
+                   last_message_at = greatest(coalesce(p_now, clock_timestamp()), l.last_message_at),
+                   last_message_slot = date_bin('10 minutes', greatest(coalesce(p_now, clock_timestamp()), l.last_message_at), 'epoch'),
+                   message_bytes = case when l.start_offset = l.next_offset then i.message_bytes    -- nothing else is stored
+                                        else greatest(l.message_bytes, i.message_bytes) end
+              from (select i.id, sum(i.messages)::bigint as messages, max(i.message_bytes) as message_bytes
+                      from queen.message_sizes(p_partition_ids, p_message_counts, p_payloads, p_headers) as i
                      group by i.id order by i.id) as i
              where l.partition_id = i.id
             returning l.partition_id, l.next_offset - i.messages as next_offset, l.last_message_at, l.queue_id
@@ -79,17 +85,20 @@ begin
     else    -- row by row, the newest version first
         select array_agg(l.partition_id), array_agg(l.next_offset),
                array_agg(greatest(coalesce(p_now, clock_timestamp()), l.last_message_at)), array_agg(l.queue_id),
-               array_agg(l.place), array_agg(i.messages)
-          into v_ids, v_nexts, v_times, v_queue_ids, v_places, v_messages
-          from (select i.id, sum(i.messages)::bigint as messages
-                  from unnest(p_partition_ids, p_message_counts) as i (id, messages)
+               array_agg(l.place), array_agg(i.messages), array_agg(i.message_bytes)
+          into v_ids, v_nexts, v_times, v_queue_ids, v_places, v_messages, v_bytes
+          from (select i.id, sum(i.messages)::bigint as messages, max(i.message_bytes) as message_bytes
+                  from queen.message_sizes(p_partition_ids, p_message_counts, p_payloads, p_headers) as i
                  group by i.id order by i.id) as i
          cross join lateral (select l.*, l.ctid as place from queen.partition_lookup l
                               where l.partition_id between i.id and i.id
                               order by l.partition_id desc limit 1 for no key update) as l;
         update queen.partition_lookup l
-           set next_offset = l.next_offset + i.messages, last_message_at = i.at
-          from unnest(v_places, v_messages, v_times) as i (place, messages, at)
+           set next_offset = l.next_offset + i.messages, last_message_at = i.at,
+               last_message_slot = date_bin('10 minutes', i.at, 'epoch'),
+               message_bytes = case when l.start_offset = l.next_offset then i.message_bytes
+                                    else greatest(l.message_bytes, i.message_bytes) end
+          from unnest(v_places, v_messages, v_times, v_bytes) as i (place, messages, at, message_bytes)
          where l.ctid = i.place;    -- locked above: it has not moved
     end if;
 

@@ -13,12 +13,14 @@ create function queen.push_spooled(
     p_partition_ids bigint[], p_message_counts int[], p_payloads bytea[], p_transaction_ids text[], p_trace_ids text[],
     p_producers text[], p_encrypted boolean[], p_expected_offsets bigint[], p_flush_id uuid default null,
     p_known_flushes uuid[] default null, p_headers text[] default null,
-    p_now timestamptz default null,
+    p_now timestamptz default null, p_incarnation text default null,
     out reached bigint,
     out first_offsets bigint[], out created_ats timestamptz[], out woken bigint[],
     out missed_segments int[], out missed_offsets bigint[], out missed_times timestamptz[], out missed_ids text[]
 )
 language plpgsql as $$
+declare
+    v_same  boolean := queen.check_incarnation(p_incarnation);
 begin
     insert into queen.spool_positions (segment_id, position) values (p_segment_id, 0) on conflict do nothing;
     select position into reached from queen.spool_positions where segment_id = p_segment_id for update;

@@ -4,17 +4,21 @@
 -- order asked for, from p_froms[i] on (null: where the window begins). Behind the last segment of a partition a row
 -- has next_offset: up to there the ids are complete, and those that are written meanwhile are told by
 -- queen.push_segments. There may be millions: after p_bytes of ids it ends, and the caller asks again for the rest.
+--
+-- Raises:  QN430 another incarnation.
 create function queen.recent_ids(
     p_partition_ids  bigint[],
     p_froms          bigint[]    default null,
     p_bytes          bigint      default 4194304,
-    p_now            timestamptz default clock_timestamp()
+    p_now            timestamptz default clock_timestamp(),
+    p_incarnation    text        default null    -- to which the partitions belong
 ) returns table (partition_id bigint, next_offset bigint, first_offset bigint, created_at timestamptz, transaction_ids text)
 language plpgsql stable
 set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 #variable_conflict use_column
 declare
+    v_same   boolean := queen.check_incarnation(p_incarnation);
     v_log    record;
     v_bytes  bigint := 0;
 begin

@@ -11,7 +11,8 @@
 -- refused as a duplicate. Either way the dead letter is gone when this commits. With no filter: all of
 -- them. p_limit: no more than that many, the oldest first.
 --
--- Locks:   lookup rows, in partition_id order; queue_depths rows; consumer rows.
+-- Locks:   lookup rows, in partition_id order; depth_bounds rows; consumer rows in the same order; the dead letters, in
+--          id order.
 -- Raises:  QN400 bad limit, QN404 no such queue, QN429 no room for a message that must be pushed anew.
 -- Returns: how many dead letters were redriven.
 create function queen.redrive_dead_letters(
@@ -44,7 +45,8 @@ begin
     perform 1 from queen.partition_consumers where partition_id = any (v_ids) order by partition_id, group_id for update;
 
     with letters as (    -- what someone else has redriven or purged meanwhile is not there any more
-        delete from queen.dead_letters where id = any (v_letters) returning *
+        delete from queen.dead_letters
+         where id = any (array(select id from queen.dead_letters where id = any (v_letters) order by id for update)) returning *
     ), placed as (
         select d.*, c.group_id, c.committed, c.acked
           from letters d
@@ -70,7 +72,6 @@ begin
                expired = c.expired - (queen.multirange_size(a.undone) - n.dead - n.completed),
                -- A count of 0 says: asked for again, do not give it up for its age (queen.give_up).
                retries = case when q.max_wait_seconds > 0 then coalesce(c.retries, '{}') || a.retries else c.retries end,
-               expiries = case when n.committed < c.committed then 0 else c.expiries end,
                -- The holder of a lease has answered for it: the lease must not wait for another answer.
                nacked = case when c.lease_id is null then c.nacked
                              else c.nacked + a.undone * int8multirange(int8range(c.lease_from, c.lease_to)) end,

@@ -5,7 +5,7 @@
 -- given twice, and no cursor may stand beyond the end. Groups are moved past what is no longer there
 -- and woken for what is. p_queue null: all queues.
 --
--- Locks:   lookup rows, in partition_id order; queue_depths rows; consumer rows.
+-- Locks:   lookup rows, in partition_id order; depth_bounds rows; consumer rows.
 -- Raises:  QN404 no such queue.
 -- Returns: the number of rows corrected.
 create function queen.resync_partition_lookup(
@@ -38,11 +38,13 @@ begin
          where l.queue_id = any (v_queues)
     ), corrected as (
         update queen.partition_lookup l
-           set next_offset = t.next_offset, start_offset = t.start_offset, last_message_at = t.last_message_at
+           set next_offset = t.next_offset, start_offset = t.start_offset, last_message_at = t.last_message_at,
+               last_message_slot = date_bin('10 minutes', t.last_message_at, 'epoch'), message_bytes = 2147483647    -- unknown
           from truth t
          where l.partition_id = t.partition_id
-           and (l.next_offset, l.start_offset, l.last_message_at)
-               is distinct from (t.next_offset, t.start_offset, t.last_message_at)
+           and ((l.next_offset, l.start_offset, l.last_message_at)
+                is distinct from (t.next_offset, t.start_offset, t.last_message_at)
+                or coalesce(l.last_message_slot, '-infinity') < date_bin('10 minutes', t.last_message_at, 'epoch'))
         returning l.partition_id
     )
     select array_agg(partition_id) into v_ids from corrected;

@@ -4,8 +4,8 @@
 -- book begins anew at the target: what lies before was never its to read, and nothing is counted yet.
 -- A lease on a partition that moves ends: its holder's ack gets QN410.
 --
--- Locks:   the queue row, if the group has not reached every partition; lookup rows, shared, in
---          partition_id order; the queue_depths row; the consumer rows in the same order.
+-- Locks:   the queue row and the group's row, if the group has not reached every partition; lookup rows, shared, in
+--          partition_id order; the depth_bounds row; the consumer rows in the same order.
 -- Raises:  QN400 not exactly one target, QN404, QN405, QN407 no such queue, partition, group.
 -- Returns: the number of partitions moved.
 create function queen.seek_group(
@@ -34,7 +34,7 @@ begin
     elsif p_offset < 0 then
         raise exception 'offset % is negative', p_offset using errcode = 'QN400';
     end if;
-    select id, queue_wide and not complete as walking into v_group
+    select id, not (queue_wide and complete) as incomplete, queue_wide into v_group
       from queen.queue_groups where queue_id = v_queue and name = p_group;
     if not found then
         raise exception 'there is no group "%" on queue "%"', p_group, p_queue using errcode = 'QN407';
@@ -46,10 +46,19 @@ begin
                         where partition_id = v_partition and group_id = v_group.id) then
             perform queen.extend_group(v_group.id, 1, v_partition, p_now);
         end if;
-    elsif v_group.walking then    -- all locks first: each chunk takes the depth row after its lookup rows
+    elsif v_group.incomplete then    -- all locks first: each chunk takes the depth row after its lookup rows
         perform 1 from queen.queues where id = v_queue for no key update;
+        perform 1 from queen.queue_groups where id = v_group.id for no key update;
         perform 1 from queen.partition_lookup where queue_id = v_queue order by partition_id for share;
-        while queen.extend_group(v_group.id, p_now => p_now) > 0 loop end loop;
+        if v_group.queue_wide then
+            while queen.extend_group(v_group.id, p_now => p_now) > 0 loop end loop;
+        else    -- it has popped single partitions; from now on it stands in all of them
+            insert into queen.partition_consumers (partition_id, group_id, committed, origin)
+            select l.partition_id, v_group.id, l.start_offset, l.start_offset from queen.partition_lookup l
+             where l.queue_id = v_queue
+               and not exists (select from queen.partition_consumers c
+                                where c.partition_id = l.partition_id and c.group_id = v_group.id offset 0);
+        end if;
     end if;
 
     v_ids := case when v_partition is not null then array[v_partition]
@@ -59,7 +68,8 @@ begin
     perform 1 from queen.partition_consumers where partition_id = any (v_ids) and group_id = v_group.id
       order by partition_id for update;
     update queen.partition_consumers c
-       set committed = t.target, origin = t.target, completed = 0, dead_lettered = 0, expired = 0, expiries = 0,
+       set committed = t.target, origin = t.target, completed = 0, dead_lettered = 0, expired = 0, lapses = null,
+           starts_at = case when p_timestamp > p_now then p_timestamp end,
            acked = '{}', nacked = '{}', retries = null, lease_id = null, lease_from = null, lease_to = null,
            ready_at = case when t.target >= l.next_offset then null
                            when q.delayed_processing_seconds + q.window_buffer_seconds = 0 then p_now

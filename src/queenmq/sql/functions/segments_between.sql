@@ -6,16 +6,25 @@
 -- not be the order of offsets, so sort by offset where that matters. What retention has deleted is
 -- missing.
 --
--- Raises:  QN400 no such tick, or the wrong way round, QN404 no such queue.
-create function queen.segments_between(p_queue text, p_from_tick bigint, p_to_tick bigint)
+-- Who has kept a tick outside of the database passes its mark as well (select mark from queen.ticks): if PostgreSQL has
+-- lost commits since then, the number may be another tick's now.
+--
+-- Raises:  QN400 no such tick, or the wrong way round, QN404 no such queue, QN431 a tick was lost.
+create function queen.segments_between(
+    p_queue      text,
+    p_from_tick  bigint,
+    p_to_tick    bigint,
+    p_from_mark  uuid default null,
+    p_to_mark    uuid default null
+)
 returns setof queen.segments
 language plpgsql stable
 set jit = off
 as $$
 declare
     v_queue  int := queen.find_queue(p_queue);
-    v_from   queen.ticks := queen.find_tick(p_from_tick);
-    v_to     queen.ticks := queen.find_tick(p_to_tick);
+    v_from   queen.ticks := queen.find_tick(p_from_tick, p_from_mark);
+    v_to     queen.ticks := queen.find_tick(p_to_tick, p_to_mark);
 begin
     if v_from.id > v_to.id then
         raise exception 'tick % comes after tick %', p_from_tick, p_to_tick using errcode = 'QN400';

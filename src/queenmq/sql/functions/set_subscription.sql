@@ -4,6 +4,7 @@
 -- counts for partitions it has yet to reach, and after queen.delete_group without subscription.
 -- p_queue null: all subscriptions of the group.
 --
+-- Locks:   the subscriptions, in id order.
 -- Raises:  QN407 nothing is recorded for this group, QN425 no moment given.
 -- Returns: the number of subscriptions changed.
 create function queen.set_subscription(
@@ -21,7 +22,9 @@ begin
             using errcode = 'QN425';
     end if;
     update queen.consumer_groups_metadata set mode = 'timestamp', since = p_since
-     where group_name = p_group and (p_queue is null or queue_name = p_queue);
+     where id = any (array(select id from queen.consumer_groups_metadata
+                            where group_name = p_group and (p_queue is null or queue_name = p_queue)
+                            order by id for no key update));
     get diagnostics v_count = row_count;
     if v_count = 0 then
         raise exception 'group "%" has no subscription to %', p_group,

@@ -18,7 +18,8 @@ begin
                           order by l.partition_id desc limit 1 for share skip locked) as l;
     with rested as (
         update queen.partition_consumers c
-           set ready_at = n.ready_at, expiries = c.expiries + (c.lease_id is not null)::int,
+           set ready_at = n.ready_at, 
+               lapses = queen.add_lapse(c.lapses, c.lease_from, c.lease_to, c.committed, c.acked + c.nacked),
                lease_id = null, lease_from = null, lease_to = null, nacked = '{}'
           from (select o.place, queen.ready_after(k.id, o.committed, q.delayed_processing_seconds, q.window_buffer_seconds,
                                                   p_now) as ready_at

@@ -20,7 +20,8 @@ language sql as $$
          where c.committed < l.start_offset
     ), moved as (
         update queen.partition_consumers c
-           set committed = p.committed, acked = p.acked, expired = c.expired + p.unread, expiries = 0,
+           set committed = p.committed, acked = p.acked, expired = c.expired + p.unread,
+               lapses = queen.keep_lapses(c.lapses, p.committed, p.acked),
                retries = queen.keep_retries(c.retries, p.committed, p.acked),
                nacked = case when p.leased then c.nacked else '{}' end,
                lease_id = case when p.leased then c.lease_id end,

@@ -3,7 +3,8 @@
 -- See queen.record_subscription. A group that comes, or reads more than before, makes a queue deeper. A pop that
 -- subscribes goes on to the partitions, and there the depth is forgotten, in the order of locks.
 --
--- Locks:   those of queen.record_subscription; then the queue_depths rows of limited queues.
+-- Locks:   those of queen.record_subscription; then those of queen.restart_places, or the depth_bounds rows of limited
+--          queues.
 -- Raises:  QN421 bad name, QN400 unknown mode, QN425 a timestamp is missing.
 create function queen.subscribe(
     p_group      text,
@@ -17,8 +18,16 @@ create function queen.subscribe(
 ) returns void
 language plpgsql as $$
 declare
-    v_queues  int[] := queen.record_subscription(p_group, p_queue, p_partition, p_namespace, p_task, p_mode, p_since, p_now);
+    v_recorded  record;
 begin
-    perform queen.forget_depth(array(select q.id from queen.queues q where q.id = any (v_queues) and q.max_queue_size > 0));
+    select * into v_recorded
+      from queen.record_subscription(p_group, p_queue, p_partition, p_namespace, p_task, p_mode, p_since, p_now);
+    if v_recorded.places <> '{}' then
+        perform queen.restart_places(array_fill(v_recorded.group_id, array[cardinality(v_recorded.places)]),
+                                     v_recorded.places, p_now);
+    else
+        perform queen.forget_depth(array(select q.id from queen.queues q
+                                          where q.id = any (v_recorded.queue_ids) and q.max_queue_size > 0));
+    end if;
 end $$;
 comment on function queen.subscribe is 'Record a group''s subscription, once.';

@@ -6,7 +6,8 @@
 -- duplicate and calls again. Where nothing is pushed, p_flush_id is noted in queen.calls, so that a
 -- caller who loses the answer can ask.
 --
--- Locks:   all lookup rows of both sides first, in partition_id order; then as its parts.
+-- Locks:   all lookup rows of both sides first, in partition_id order; those of queen.push_segments; all consumer rows of
+--          the acks and the required leases together, in the order of partition_id and group_id.
 -- Raises:  QN410 lease gone, QN411 not in the lease, and what its parts raise.
 create function queen.transact(
     p_ack_partition_ids bigint[], p_ack_group_ids int[], p_ack_lease_ids uuid[],
@@ -16,7 +17,7 @@ create function queen.transact(
     p_partition_ids bigint[], p_message_counts int[], p_payloads bytea[], p_transaction_ids text[], p_trace_ids text[],
     p_producers text[], p_encrypted boolean[], p_expected_offsets bigint[], p_flush_id uuid default null,
     p_known_flushes uuid[] default null, p_headers text[] default null,
-    p_now timestamptz default null,
+    p_now timestamptz default null, p_incarnation text default null,
     out first_offsets bigint[], out created_ats timestamptz[], out woken bigint[],
     out missed_segments int[], out missed_offsets bigint[], out missed_times timestamptz[], out missed_ids text[]
 )
@@ -24,6 +25,7 @@ language plpgsql
 set enable_seqscan = off set jit = off
 as $$
 declare
+    v_same   boolean := queen.check_incarnation(p_incarnation);
     v_ack    record;
     v_asked  int8multirange;
     v_lease  uuid;
@@ -42,9 +44,17 @@ begin
         insert into queen.calls (id, made_at) values (p_flush_id, coalesce(p_now, clock_timestamp()));
     end if;
 
+    -- What is acknowledged and what is required: in one order for both.
+    perform from (select p.id, p.g from unnest(p_ack_partition_ids, p_ack_group_ids) as p (id, g)
+                  union
+                  select c.partition_id, c.group_id from queen.partition_consumers c where c.lease_id = any (p_required_leases)
+                  order by 1, 2) as k
+      cross join lateral (select from queen.partition_consumers c
+                           where (c.partition_id, c.group_id) >= (k.id, k.g) and (c.partition_id, c.group_id) <= (k.id, k.g)
+                           order by c.partition_id desc, c.group_id desc limit 1 for update) as c;
     select i into v_lease from unnest(p_required_leases) as i
      where not exists (select from queen.partition_consumers c
-                        where c.lease_id = i and c.ready_at > coalesce(p_now, clock_timestamp()) for update) limit 1;
+                        where c.lease_id = i and c.ready_at > coalesce(p_now, clock_timestamp())) limit 1;
     if found then
         raise exception 'lease % is not held any more', v_lease using errcode = 'QN410';
     end if;

@@ -5,7 +5,7 @@ select c.lease_id, q.name as queue, p.name as partition, g.name as group_name, c
        queen.multirange_size(int8multirange(int8range(greatest(c.lease_from, c.committed),
                                                       greatest(c.lease_from, c.committed, c.lease_to)))
                              - c.acked - c.nacked) as remaining,
-       c.expiries, c.ready_at as expires_at, extract(epoch from c.ready_at - n.now)::double precision as seconds_left
+       queen.count_lapses(c.lapses, c.committed) as expiries, c.ready_at as expires_at, extract(epoch from c.ready_at - n.now)::double precision as seconds_left
   from (select clock_timestamp() as now) as n
   join queen.partition_consumers c on c.lease_id is not null and c.ready_at > n.now
   join queen.queue_groups g on g.id = c.group_id

@@ -12,11 +12,11 @@ select q.name as queue, p.name as partition, g.name as group_name, r.reason, c.c
   join queen.queues q on q.id = g.queue_id
   join queen.partitions p on p.id = c.partition_id
  cross join lateral (
-     select clock_timestamp() as now,
-            c.expiries + coalesce((c.retries ->> c.committed::text)::int, 0) as failures) as n
+     select clock_timestamp() as now, k.lapses, k.lapses + coalesce((c.retries ->> c.committed::text)::int, 0) as failures
+       from (select queen.count_lapses(c.lapses, c.committed) as lapses) as k) as n
  cross join lateral (
      select case when c.lease_id is not null and c.ready_at <= n.now then 'abandoned'
-                 when c.expiries > 0 and c.expiries >= q.retry_limit then 'poison'
+                 when n.lapses > 0 and n.lapses >= q.retry_limit then 'poison'
                  when c.lease_id is not null
                       and c.ready_at - n.now < make_interval(secs => greatest(10, q.lease_seconds / 10.0)) then 'expiring'
                  when n.failures > 0 then 'retrying' end as reason) as r
