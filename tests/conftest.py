@@ -1,16 +1,23 @@
 """Fixtures are plugins by topic: see tests/fixtures/. Tests run two at a time, a file in one process."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parent
 LONGEST = ("spark", "docs", "examples", "faults", "model")  # where the longest files are
+PATIENT_SECONDS = 400  # for a test in one of these folders, with its fixtures
+PATIENT = {*LONGEST, "acceptance", "interleavings", "poolers"}
+ENDLESS = ("HYPOTHESIS_PROFILE", "QUEEN_TEST_CHAOS_SECONDS")  # whoever sets one of these wants a run of hours
 
 pytest_plugins = [
+    "tests.fixtures.browsers",
     "tests.fixtures.clusters",
     "tests.fixtures.databases",
+    "tests.fixtures.pgbouncer",
     "tests.fixtures.proxy",
+    "tests.fixtures.replication",
     "tests.fixtures.servers",
 ]
 
@@ -20,13 +27,17 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(items):
-    """What takes longest begins, so that no process is left alone with it at the end."""
+    """What takes longest begins, so that no process is left alone with it at the end, and has more time."""
 
-    def rank(item):
-        folder = item.path.relative_to(TESTS).parts[0]
-        return LONGEST.index(folder) if folder in LONGEST else len(LONGEST)
+    def folder(item):
+        return item.path.relative_to(TESTS).parts[0]
 
-    items.sort(key=rank)
+    for item in items:
+        if folder(item) in PATIENT and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(PATIENT_SECONDS))
+        if any(name in os.environ for name in ENDLESS):
+            item.add_marker(pytest.mark.timeout(0), append=False)
+    items.sort(key=lambda item: LONGEST.index(folder(item)) if folder(item) in LONGEST else len(LONGEST))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,6 +8,7 @@ import pytest
 
 from queenmq.config import Settings, masked
 from queenmq.errors import ConfigurationError
+from tests.fixtures.clusters import server_dir
 
 KEY = base64.b64encode(bytes(32)).decode()
 
@@ -55,6 +56,14 @@ def test_what_is_passed_by_name_wins_over_the_environment():
         ("QUEEN_UPKEEP", "perhaps", "QUEEN_UPKEEP: expected `bool`"),
         ("QUEEN_DEFAULT_SUBSCRIPTION_MODE", "old", "QUEEN_DEFAULT_SUBSCRIPTION_MODE: invalid enum value"),
         ("QUEEN_POLL_INTERVAL_MIN_MS", "6000", "poll_interval_min_ms is larger than poll_interval_max_ms"),
+        ("QUEEN_HOSTS", "queen, http://queen", "hosts has 'http://queen', which is not a host name"),
+        ("QUEEN_HOSTS", "queen:6632", "hosts has 'queen:6632', which is not a host name"),
+        ("QUEEN_HOSTS", "*", "hosts has '.', which is not a host name"),
+        ("QUEEN_CORS_ORIGINS", "shop.example", "cors_origins has 'shop.example', which is not an origin"),
+        ("QUEEN_CORS_ORIGINS", "https://shop.example/", "cors_origins has 'https://shop.example/', which is not"),
+        ("QUEEN_CORS_ORIGINS", "null", "cors_origins has 'null', which is not an origin"),
+        ("QUEEN_CORS_ORIGINS", "*", "cors_origins has '.', which is not an origin"),
+        ("QUEEN_CORS_ORIGINS", "https://*.shop.example", "which is not an origin"),
     ],
 )
 def test_a_wrong_setting_stops_the_start(variable, value, complaint):
@@ -105,13 +114,44 @@ def test_a_dsn_is_shown_without_its_password(dsn, shown):
     assert masked(dsn) == shown
 
 
-def test_the_data_directory_follows_xdg(monkeypatch):
+def installed(package):
+    """Where this copy of the package believes that it is."""
+    package.mkdir(parents=True)
+    (package / "data_dir.py").touch()
+    return str(package / "data_dir.py")
+
+
+@pytest.fixture
+def checkout(monkeypatch):
+    """The package runs from a checkout, in which everybody may enter."""
+    with server_dir() as directory:
+        monkeypatch.setattr("queenmq.data_dir.__file__", installed(directory / "src" / "queenmq"))
+        (directory / "pyproject.toml").write_text('[project]\nname = "queenmq"\n')
+        yield directory
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_checkout_keeps_its_data_in_the_checkout(checkout, monkeypatch, user):
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setenv("XDG_DATA_HOME", "/data/of/user")
+    assert Settings.load({}).data_dir == checkout / ".queen"
+    assert Settings.load({"QUEEN_DATA_DIR": "/elsewhere"}).data_dir == Path("/elsewhere")
+
+
+def test_root_keeps_its_data_elsewhere_when_postgresql_cannot_enter_the_checkout(checkout, monkeypatch):
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    checkout.chmod(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert Settings.load({}).data_dir == Path("/var/lib/queenmq")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert Settings.load({}).data_dir == checkout / ".queen"
+
+
+def test_the_data_of_an_installed_package_is_in_the_data_directory_of_the_user(monkeypatch, tmp_path):
+    monkeypatch.setattr("queenmq.data_dir.__file__", installed(tmp_path / "site-packages" / "queenmq"))
     monkeypatch.setenv("XDG_DATA_HOME", "/data/of/user")
     assert Settings.load({}).data_dir == Path("/data/of/user/queenmq")
-
-
-def test_root_keeps_its_data_where_a_server_can_reach_it(monkeypatch):
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert Settings.load({}).data_dir == Path("/var/lib/queenmq")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

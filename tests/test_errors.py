@@ -6,7 +6,8 @@ import re
 import pytest
 
 from queenmq import errors
-from queenmq.errors import QueenError, Refused, Unavailable, from_sqlstate
+from queenmq.engine.sqlstates import from_sqlstate
+from queenmq.errors import QueenError, Refused, Unavailable
 
 CLASSES = sorted(errors.BY_CODE.values(), key=lambda kind: kind.__name__)
 
@@ -16,8 +17,16 @@ def test_every_error_carries_code_status_hint_and_message(kind):
     assert re.fullmatch(r"[A-Z]+(_[A-Z]+)*", kind.code)
     assert kind.sqlstate is None or re.fullmatch(r"QN\d{3}", kind.sqlstate)
     assert kind.http_status in range(400, 600)
-    assert kind.hint.endswith(".")
+    assert kind.hint is None or kind.hint.endswith(".")
     assert str(kind()) == kind.__doc__
+
+
+EMPTY_WORDS = ("documentation", "Compare the", "Change the request")
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+def test_a_hint_names_something_to_do_or_is_left_out(kind):
+    assert not [words for words in EMPTY_WORDS if words in (kind.hint or "")]
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
@@ -42,7 +51,7 @@ def test_codes_and_sqlstates_are_unique():
 def test_a_sqlstate_of_ours_becomes_its_class(sqlstate, kind):
     error = from_sqlstate(sqlstate, "said by the function", "a detail")
     assert type(error) is kind
-    assert isinstance(error, Refused)
+    assert isinstance(error, Refused | errors.HistoryChanged)
     assert (str(error), error.detail) == ("said by the function", "a detail")
 
 
@@ -54,6 +63,9 @@ def test_a_sqlstate_of_ours_becomes_its_class(sqlstate, kind):
         ("57P01", errors.DatabaseUnavailable),
         ("57P03", errors.DatabaseUnavailable),
         ("25006", errors.DatabaseUnavailable),
+        ("3D000", errors.DatabaseUnavailable),
+        ("3F000", errors.DatabaseUnavailable),
+        ("42883", errors.DatabaseUnavailable),
         ("57014", errors.TimedOut),
         ("55P03", errors.TimedOut),
         ("40P01", errors.Busy),

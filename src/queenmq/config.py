@@ -16,23 +16,18 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from queenmq.data_dir import default_data_dir
 from queenmq.errors import ConfigurationError
 
 PREFIX = "QUEEN_"
 TEST_PREFIX = "QUEEN_TEST_"  # belongs to the test suite, never to a server
-SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys", "token"})
+SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys", "session_dsn", "token"})
 KEY_SOURCES = ("auth_secret", "auth_public_key_file", "auth_jwks_file", "auth_jwks_url")  # of tokens; one at most
 
 _PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\bpassword\s*=\s*)('[^']*'|[^&\s]*)")
-
-
-def _default_data_dir() -> Path:
-    """The user's data directory; for root, whose home no server process can enter, /var/lib."""
-    if base := os.environ.get("XDG_DATA_HOME"):
-        return Path(base) / "queenmq"
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return Path("/var/lib/queenmq")
-    return Path.home() / ".local/share/queenmq"
+_HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?\.?")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+")
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}  # browsers leave them out
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,8 +38,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str | None,
         Meta(description="PostgreSQL 14 or newer to use; without it a private one is started in `data_dir`"),
     ] = None
+    session_dsn: Annotated[
+        str | None,
+        Meta(description="the same database without the pooler, if `dsn` leads to one that pools transactions"),
+    ] = None
     data_dir: Annotated[Path, Meta(description="directory of the private PostgreSQL; made when it does not exist")] = (
-        msgspec.field(default_factory=_default_data_dir)
+        msgspec.field(default_factory=lambda: default_data_dir(os.environ.get("XDG_DATA_HOME")))
     )
     pool_size_max: Annotated[
         int, Meta(ge=4, le=1000, description="most connections one process opens to PostgreSQL")
@@ -54,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = 30_000
     lock_timeout_ms: Annotated[
         int, Meta(ge=10, le=3_600_000, description="longest that a statement may wait for a lock")
-    ] = 10_000
+    ] = 5_000
     retry_attempts_max: Annotated[
         int,
         Meta(
@@ -85,6 +84,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     allow_unprotected: Annotated[
         bool, Meta(description="listen on other addresses than loopback although nobody is asked for a token")
     ] = False
+    hosts: Annotated[
+        str | None,
+        Meta(
+            description="host names, with commas, that requests may be addressed to when the server asks for no tokens"
+        ),
+    ] = None
+    cors_origins: Annotated[
+        str | None,
+        Meta(description="origins, with commas, whose web pages may use this server, such as `https://shop.example`"),
+    ] = None
     stop_seconds_max: Annotated[
         float, Meta(ge=0, le=3600, description="longest that a stopping server waits for requests in flight")
     ] = 30
@@ -185,6 +194,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     payload_bytes_max: Annotated[int, Meta(ge=1024, le=268_435_456, description="largest payload of one message")] = (
         8_388_608
     )
+    pop_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_073_741_824,
+            description="most bytes of messages in one answer of a pop, a read by offset or a list; "
+            "one message is answered, however large it is",
+        ),
+    ] = 8_388_608
     segment_cache_bytes_max: Annotated[
         int, Meta(ge=0, description="memory for segments that were pushed or read recently")
     ] = 67_108_864
@@ -243,6 +261,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.poll_interval_min_ms > self.poll_interval_max_ms:
             raise ValueError("poll_interval_min_ms is larger than poll_interval_max_ms")
         self.key_ring()
+        self.known_hosts()
+        self.allowed_origins()
         self._check_auth()
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together: set both or none")
@@ -265,7 +285,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def shown(self, name: str) -> object:
         """A setting's value as anybody may see it."""
         value = getattr(self, name)
-        if name == "dsn" and value is not None:
+        if name in ("dsn", "session_dsn") and value is not None:
             return masked(value)
         return "***" if name in SECRETS and value is not None else value
 
@@ -276,6 +296,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len(ring) != len(pairs):
             raise ValueError("encryption_keys has two keys of the same id")
         return ring
+
+    @property
+    def asks_for_tokens(self) -> bool:
+        """Whether the server has keys to check tokens with."""
+        return any(getattr(self, name) is not None for name in KEY_SOURCES)
+
+    def known_hosts(self) -> frozenset[str]:
+        """The names in `hosts`, in small letters."""
+        names = _listed(self.hosts)
+        for name in names:
+            if not _HOST_NAME.fullmatch(name):
+                raise ValueError(f"hosts has {name!r}, which is not a host name; leave out schemes, ports and paths")
+        return frozenset(name.removesuffix(".") for name in names)
+
+    def allowed_origins(self) -> frozenset[str]:
+        """The origins in `cors_origins`, as browsers write them."""
+        origins = _listed(self.cors_origins)
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(
+                    f"cors_origins has {origin!r}, which is not an origin; "
+                    "write scheme://host or scheme://host:port, without a path"
+                )
+        return frozenset(origin.removesuffix(_DEFAULT_PORTS.get(origin.partition(":")[0], "")) for origin in origins)
 
     @classmethod
     def load(cls, environ: Mapping[str, str] = os.environ, **overrides: object) -> Self:
@@ -299,7 +343,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if variable in known:
             return known[variable]
         nearest = difflib.get_close_matches(variable, known, n=1)
-        suggestion = f"; did you mean {nearest[0]}?" if nearest else ""
+        suggestion = f"; did you mean {nearest[0]}?" if nearest else ": `queen settings` lists all of them"
         raise ConfigurationError(f"{variable} is not a setting of Queen{suggestion}")
 
 
@@ -321,6 +365,11 @@ def hand_on(variable: str, value: str) -> None:
 def masked(dsn: str) -> str:
     """A DSN that may be shown: without its password."""
     return _PASSWORD.sub(lambda found: f"{found['before'] or found['key']}***", dsn)
+
+
+def _listed(text: str | None) -> list[str]:
+    """The parts of a list with commas, in small letters."""
+    return [part.strip().lower() for part in (text or "").split(",") if part.strip()]
 
 
 def _key(name: str, encoded: str) -> bytes:

@@ -42,6 +42,20 @@ class LedgerTotal(Struct, frozen=True, kw_only=True, rename="camel"):
     balanced: bool
 
 
+class Unread(Struct, frozen=True, kw_only=True):
+    """A backlog that no consumer group has asked for: a queue, or those of its partitions that no group reads.
+
+    `pushed` counts all messages that were ever pushed there, `messages` those that are stored, `seconds` is the age of
+    the oldest of these.
+    """
+
+    queue: str
+    partitions: int
+    pushed: int
+    messages: int
+    seconds: float
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """Something that a consistency check did not expect."""
 

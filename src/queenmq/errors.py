@@ -19,6 +19,7 @@ QueenError
 │   ├── NotInLease           QN411  409
 │   ├── LeaseGone            QN410  410
 │   ├── NotPending           QN412  409
+│   ├── PositionLost         QN431  409
 │   ├── QueueFull            QN429  429
 │   ├── InvalidJson                 400
 │   ├── BodyTooLarge                413
@@ -36,10 +37,12 @@ QueenError
     ├── DatabaseUnavailable
     ├── Closed
     ├── Busy
-    └── TimedOut
+    ├── TimedOut
+    └── HistoryChanged       QN430  503
 
-SQL functions raise the QN codes as SQLSTATE, which `from_sqlstate` turns into these classes; the HTTP server answers
+SQL functions raise the QN codes as SQLSTATE, which the engine turns into these classes; the HTTP server answers
 with `http_status` and `code`, by which an SDK finds the class. A class's docstring is its message when none is given.
+`hint` says what to do next; it is None where the message of each error says so itself.
 """
 
 import contextlib
@@ -56,7 +59,7 @@ class QueenError(Exception):
     code: ClassVar[str] = "QUEEN_ERROR"
     sqlstate: ClassVar[str | None] = None
     http_status: ClassVar[int] = 500
-    hint: ClassVar[str] = "Look at the server's log for the cause."
+    hint: ClassVar[str | None] = "Look at the server's log for the cause."
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
@@ -73,7 +76,7 @@ class Refused(QueenError):
 
     code = "REFUSED"
     http_status = 400
-    hint = "Change the request before sending it again."
+    hint: ClassVar[str | None] = None
 
 
 class InvalidArgument(Refused):
@@ -81,7 +84,6 @@ class InvalidArgument(Refused):
 
     code = "INVALID_ARGUMENT"
     sqlstate = "QN400"
-    hint = "Compare the request with the documentation of this call."
 
 
 class InvalidName(Refused):
@@ -89,7 +91,6 @@ class InvalidName(Refused):
 
     code = "INVALID_NAME"
     sqlstate = "QN421"
-    hint = "Use a shorter, non-empty name without control characters."
 
 
 class InvalidPayload(Refused):
@@ -114,7 +115,6 @@ class InvalidSetting(Refused):
 
     code = "INVALID_SETTING"
     sqlstate = "QN423"
-    hint = "Look up the setting's name and range in the documentation of queues."
 
 
 class InvalidStatus(Refused):
@@ -163,7 +163,7 @@ class QueueNotFound(Refused):
     code = "QUEUE_NOT_FOUND"
     sqlstate = "QN404"
     http_status = 404
-    hint = "Push to the queue or configure it first; names are case-sensitive."
+    hint = "Names are case-sensitive; `queen queues` lists them. The first push creates a queue."
 
 
 class PartitionNotFound(Refused):
@@ -217,7 +217,15 @@ class NotPending(Refused):
     code = "NOT_PENDING"
     sqlstate = "QN412"
     http_status = 409
-    hint = "Look at the message's status for the group that is meant."
+
+
+class PositionLost(Refused):
+    """PostgreSQL has lost the position: it went back to an earlier state since then."""
+
+    code = "POSITION_LOST"
+    sqlstate = "QN431"
+    http_status = 409
+    hint = "Read again from a position that the database has, or from the beginning."
 
 
 class Fullness(msgspec.Struct, frozen=True):
@@ -234,7 +242,7 @@ class QueueFull(Refused):
     code = "QUEUE_FULL"
     sqlstate = "QN429"
     http_status = 429
-    hint = "Push again when consumers have caught up, or raise the queue's limit."
+    hint = "Push again when consumers have caught up, or fewer messages at once, or raise the queue's limit."
 
     def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
         super().__init__(message, detail=detail)
@@ -258,7 +266,6 @@ class ConfigurationError(Refused):
 
     code = "CONFIGURATION_ERROR"
     http_status = 500
-    hint = "Compare the environment with docs/settings.md."
 
 
 class InvalidJson(Refused):
@@ -377,10 +384,11 @@ class TimedOut(Unavailable):
     hint = "Try again; if it persists, look for long transactions and at QUEEN_STATEMENT_TIMEOUT_MS."
 
 
-def from_sqlstate(sqlstate: str, message: str | None = None, detail: str | None = None) -> QueenError | None:
-    """The error that a SQLSTATE stands for; None when it is neither ours nor one we have a word for."""
-    found = BY_SQLSTATE.get(sqlstate) or _POSTGRES.get(sqlstate) or _POSTGRES.get(sqlstate[:2])
-    return None if found is None else found(message, detail=detail)
+class HistoryChanged(Unavailable):
+    """PostgreSQL was restarted, promoted or restored since this was read from it."""
+
+    code = "HISTORY_CHANGED"
+    sqlstate = "QN430"
 
 
 def _classes(top: type[QueenError]) -> list[type[QueenError]]:
@@ -389,12 +397,3 @@ def _classes(top: type[QueenError]) -> list[type[QueenError]]:
 
 BY_CODE: dict[str, type[QueenError]] = {kind.code: kind for kind in _classes(QueenError)}
 BY_SQLSTATE = {kind.sqlstate: kind for kind in BY_CODE.values() if kind.sqlstate is not None}
-
-# PostgreSQL's own conditions that are worth another try, by SQLSTATE or by its class (two characters).
-_POSTGRES: dict[str, type[QueenError]] = {
-    **dict.fromkeys(("08", "53"), DatabaseUnavailable),  # connection exception; out of disk, memory or connections
-    **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable),  # shut down, not up yet, idle too long
-    "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
-    **dict.fromkeys(("57014", "55P03"), TimedOut),  # statement timeout, lock not available
-    **dict.fromkeys(("40001", "40P01"), Busy),  # serialization failure, deadlock detected
-}

@@ -9,6 +9,7 @@ from uuid import UUID
 from queenmq.engine import Engine
 from queenmq.engine.pop import Popped
 from queenmq.model import DEFAULT_PARTITION, Ack, Acked, AckStatus, Outgoing, PopRequest
+from tests.waits import Deadline
 
 HOUR_MS = 3_600_000  # as a poll interval: the fallback poll is not what wakes anybody
 
@@ -44,17 +45,19 @@ async def ack(engine: Engine, popped: Popped, status: AckStatus = "completed", e
 
 async def until(holds: Callable[[], bool]) -> None:
     """Let everybody else run until something holds."""
-    turn = asyncio.Event()
+    turn, deadline = asyncio.Event(), Deadline(holds)
     while not holds():
+        deadline.check()
         asyncio.get_running_loop().call_soon(turn.set)
         await turn.wait()
         turn.clear()
 
 
 async def until_asked(asks: Callable[[], Awaitable[Any]]) -> None:
-    """Ask again and again until the answer is yes."""
+    """Ask again and again, without a pause, until the answer is yes."""
+    deadline = Deadline(asks)
     while not await asks():
-        pass
+        deadline.check()
 
 
 async def most_blocked(connection: Any, at_least: int) -> int:
@@ -63,8 +66,9 @@ async def most_blocked(connection: Any, at_least: int) -> int:
     async def blocked() -> int:
         return int(await connection.fetchval("select count(*) from pg_locks where not granted"))
 
+    deadline = Deadline(f"{at_least} calls wait for a lock")
     while await blocked() < at_least:
-        pass
+        deadline.check()
     return max([await blocked() for _ in range(50)])
 
 

@@ -14,6 +14,7 @@ HEALTHY = {
     "version": 18, "version_text": "18.1", "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on",
     "autovacuum": "on", "encoding": "UTF8", "replica": False, "connections_max": 100, "connections": 7,
     "shared_buffers": 2**30, "frozen_age": 1000, "idle_seconds": 0.0,
+    "statement_timeout": "30s", "lock_timeout": "10s", "jit": "off", "session_role": "shop",
 }  # fmt: skip
 
 
@@ -36,12 +37,28 @@ def complaints(**facts):
         ({"autovacuum": "off"}, [("autovacuum", "problem")]),
         ({"connections": 90}, [("connections", "warning")]),
         ({"shared_buffers": 2**24}, [("shared_buffers", "warning")]),
+        ({"jit": "on"}, [("limits", "warning")]),
+        ({"statement_timeout": "0"}, [("limits", "warning")]),
         ({"idle_seconds": 61.0}, [("idle transactions", "warning")]),
         ({"frozen_age": 1_500_000_000}, [("transaction ids", "problem")]),
     ],
 )
 def test_what_hurts_is_found(facts, found):
     assert complaints(**facts) == found
+
+
+async def test_messages_that_were_set_aside_are_counted(engine, connect):
+    async def inbox():
+        [check] = [check for check in (await check_up(engine.database)).checks if check.name == "inbox"]
+        return check.severity, check.detail
+
+    assert await inbox() == ("ok", "no message set aside")
+    await (await connect()).execute(
+        "insert into queen.inbox_set_aside (id, queue_name, partition_name, payload, created_at, reason, set_aside_at) "
+        "values (1, 'orders', 'ann', '1],[2', now(), 'two values', now())"
+    )
+    assert await inbox() == ("warning", "1 messages set aside")
+    await engine.database.value("select queen.delete_set_aside('{1}')")
 
 
 async def test_the_facts_are_those_of_the_database(engine, connect):

@@ -141,7 +141,7 @@ async def test_a_flush_that_was_ready_before_others_came_back_is_compared_with_a
         await most_blocked(watcher, number)
     pushes.append(asyncio.create_task(engine.push(given(id))))
     if id != "own":  # that one waits for it, before it is ready
-        await until(lambda: len(engine.pusher._in_flight) == 2)
+        await until(lambda: len(engine.history.memory.in_flight) == 2)
     await transaction.rollback()
     theirs, own, [ready] = await asyncio.gather(*pushes)
     assert not theirs[0].duplicate
@@ -296,7 +296,7 @@ async def test_ids_that_came_while_there_was_no_window_count_when_there_is_one_a
     await engine.push(given("a"))
     for seconds, ids in ((0, ["b", "a"]), (60, ["a", "b", "c"])):
         await engine.admin.configure_queue("orders", dedup_window_seconds=seconds)
-        await engine.pusher.partitions.refresh()
+        await engine.history.memory.partitions.refresh()
         pushed = await engine.push(given(*ids))
     assert [each.duplicate for each in pushed] == [True, True, False]
     assert await stored(connection) == ["a", "b", "a", "c"]

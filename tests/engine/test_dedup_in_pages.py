@@ -67,7 +67,9 @@ async def test_who_needs_what_another_one_reads_waits_for_it(open_engine, monkey
     await alone.push(given("new", partition="a"))
     answers = await asyncio.gather(*(together.push(given("new", partition="a")) for _ in range(5)))
     assert all(each.duplicate for [each] in answers)
-    assert together.pusher._window.lessons == alone.pusher._window.lessons + 1  # the page with what is new
+    assert (
+        together.history.memory.window.lessons == alone.history.memory.window.lessons + 1
+    )  # the page with what is new
 
 
 async def test_a_window_that_is_too_large_for_memory_is_read_nevertheless(open_engine, monkeypatch, written):

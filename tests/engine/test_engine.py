@@ -10,7 +10,7 @@ from queenmq.engine import Engine
 from queenmq.engine.ack import completed
 from queenmq.errors import Closed, SchemaTooNew
 from queenmq.model import PopRequest
-from tests.engine.shorthand import HOUR_MS, ack, messages, parked, pop, until_asked, values
+from tests.engine.shorthand import HOUR_MS, ack, messages, parked, pop, until, until_asked, values
 
 pytestmark = pytest.mark.every_postgres
 
@@ -35,8 +35,7 @@ async def locked(connect):
 async def closing(engine):
     """An engine that has begun to close."""
     task = asyncio.create_task(engine.close())
-    while not engine._closing:
-        await asyncio.wait([task], timeout=0)
+    await until(lambda: engine._closing)
     return task
 
 

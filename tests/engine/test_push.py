@@ -299,7 +299,7 @@ async def test_a_refresh_notices_deleted_queues_and_changed_settings(engine):
     await engine.push(messages("gone", 1) + messages("kept", 1, ids=["a"]))
     await engine.admin.delete_queue("gone")
     await engine.admin.configure_queue("kept", dedup_window_seconds=0)
-    await engine.pusher.partitions.refresh()
+    await engine.history.memory.partitions.refresh()
     known = {("gone", "Default"), ("kept", "Default")}
-    assert engine.pusher.partitions.unknown(known) == {("gone", "Default")}
+    assert engine.history.memory.partitions.unknown(known) == {("gone", "Default")}
     assert not (await engine.push(messages("kept", 2, ids=["a"])))[0].duplicate

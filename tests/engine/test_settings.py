@@ -19,7 +19,7 @@ NOT_THE_ENGINES = {"dsn", "data_dir"}  # which PostgreSQL there is, is decided b
 
 
 def test_every_setting_has_a_test():
-    directories = [Path(__file__).parents[1] / name for name in ("engine", "broker", "client")]
+    directories = [Path(__file__).parents[1] / name for name in ("engine", "broker", "client", "poolers")]
     tests = "".join(path.read_text() for directory in directories for path in directory.glob("test_*.py"))
     assert [name for name in Settings.__struct_fields__ if name not in tests and name not in NOT_THE_ENGINES] == []
 

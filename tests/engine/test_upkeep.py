@@ -96,6 +96,19 @@ async def test_what_an_application_takes_back_never_comes(open_leader, connectio
     assert line.pushed == 1
 
 
+async def test_a_row_that_cannot_be_placed_is_logged_and_holds_nobody_up(open_leader, connection, caplog):
+    for queue in ("orders", "", "orders"):
+        await connection.execute(
+            "insert into queen.inbox (queue_name, partition_name, payload, created_at) values ($1, 'ann', '1', now())",
+            queue,
+        )
+    await open_leader()
+    await until_asked(lambda: connection.fetchval("select count(*) = 2 from queen.messages"))
+    [record] = [record for record in caplog.records if record.message == "messages of the inbox set aside"]
+    assert record.messages == 1
+    assert await connection.fetchval("select queen.delete_set_aside(array(select id from queen.set_aside))") == 1
+
+
 @pytest.mark.parametrize("batch", [1, 7])
 async def test_an_inbox_larger_than_a_batch_is_emptied_in_order(open_leader, connection, batch):
     await connection.execute("select queen.push('orders', to_jsonb(n)) from generate_series(1, 20) as n")

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from tests.fixtures.proxy import Fault, Proxy
+from tests.waits import Deadline
 
 LOG = """
 select q.name as queue, p.name as partition, s.first_offset, s.payloads
@@ -28,8 +29,9 @@ async def stored(connection: Any) -> dict[tuple[str, str], list[Any]]:
 
 async def until_waiting(connection: Any, query: str, count: int = 1) -> None:
     """Wait until so many statements with this text wait for a lock."""
+    deadline = Deadline(f"{count} statements with {query!r} wait for a lock")
     while await connection.fetchval(WAITS_FOR_A_LOCK, query) < count:
-        pass
+        deadline.check()
 
 
 async def lost_at_work(proxy: Proxy, fault: Fault, watcher: Any) -> None:
@@ -40,7 +42,7 @@ async def lost_at_work(proxy: Proxy, fault: Fault, watcher: Any) -> None:
     await fault.happened()
     proxy.pause()
     await until_waiting(watcher, fault.pattern)
-    end = proxy.hold_answer("pg_terminate_backend")
+    end = proxy.hold_answer("queen.abandon_call")
     proxy.resume()
     await end.happened()
     end.let_through()

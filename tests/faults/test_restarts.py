@@ -13,6 +13,7 @@ from queenmq.model import Ack, Outgoing, PopRequest
 from tests.books import assert_the_books_balance
 from tests.faults.log import stored
 from tests.faults.outage import start, stop
+from tests.waits import until
 
 ORDERS = PopRequest(queue="orders", batch=10, lease_seconds=2)
 OUTAGE_SECONDS_MAX = 30
@@ -168,8 +169,7 @@ async def test_a_poll_that_waits_through_a_restart_is_answered_after_it(own_post
     popped = await engine.pop(ORDERS)
     await engine.ack([Ack.of(message) for message in popped.messages])
     poll = asyncio.create_task(engine.pop(ORDERS, wait_seconds=60))
-    while not engine.waiting.parked:
-        await engine.admin.queue("orders")
+    await until("the poll is parked", lambda: engine.waiting.parked)
     await stop(own_postgres, "fast")
     await start(own_postgres)
     await engine.push([Outgoing("orders", b"2")])

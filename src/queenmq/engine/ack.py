@@ -9,9 +9,10 @@ import asyncpg
 from msgspec import Struct
 
 from queenmq.config import Settings
-from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, listed, parameters
+from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, listed, once
 from queenmq.engine.batching import Batcher
 from queenmq.engine.database import Database
+from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.waiting import Bell
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease
 from queenmq.model import Ack, Acked, AckStatus, Message
@@ -20,8 +21,8 @@ MESSAGES_MAX = 20_000  # in one call
 SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 ERROR_CHARACTERS_MAX = 10_000
 
-ACK = f"select * from queen.ack_batch({parameters(*ACK_ARGUMENTS)})"  # noqa: S608 (ours)
-ACK_ONCE = f"select * from queen.ack_once({parameters(PLAIN, *ACK_ARGUMENTS)})"  # noqa: S608 (ours)
+ACK = once("ack_batch", *ACK_ARGUMENTS, now="clock_timestamp()")
+ACK_ONCE = once("ack_once", PLAIN, *ACK_ARGUMENTS, now="clock_timestamp()")
 RELEASE = """
 select queen.release_lease($1) as released,
        array(select distinct q.name
@@ -169,15 +170,11 @@ class Acker:
 
     async def release(self, lease_id: UUID) -> bool:
         """End a lease, untouched; False when it is gone."""
-
-        async def call() -> bool:
+        try:
             return self._released(await self._database.row(RELEASE, [lease_id], repeatable=False))
-
-        async def outcome() -> bool:
+        except OutcomeUnknown:
             self._released(await self._database.row(RELEASE, [lease_id]))
             return True  # by this call or by the one before
-
-        return await self._database.once(call, outcome)
 
     def _released(self, row: Any) -> bool:
         """Ring for what can be taken again."""
@@ -199,14 +196,14 @@ class Acker:
         statement, *ids = (ACK_ONCE, uuid4()) if any(offsets.others for offsets in said.values()) else (ACK,)
         sent = arguments(said)
 
-        async def call() -> list[Any]:
-            return await self._database.rows(statement, *ids, *sent, repeatable=False)
+        async def call(call_id: int) -> list[Any]:
+            return await self._database.rows(statement, *ids, *sent, call_id, repeatable=False)
 
         async def outcome() -> list[Any] | None:
             if ids:
                 return None  # the same call again finds out by itself
             # A lease that the lost call ended is gone, but what it was asked to do is done.
-            return [_forgiving(row) for row in await self._database.rows(ACK, *sent)]
+            return [_forgiving(row) for row in await self._database.rows(ACK, *sent, None)]
 
         return await self._database.once(call, outcome)
 

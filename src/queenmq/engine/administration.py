@@ -1,13 +1,14 @@
 """Everything but the traffic: configure, look, move, delete. One coroutine per SQL function."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 import msgspec
 
+from queenmq.config import Settings
 from queenmq.diagnosis import Finding
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
@@ -36,8 +37,9 @@ T = TypeVar("T")
 class Administration:
     """What operators do."""
 
-    def __init__(self, database: Database, cipher: Cipher, bell: Bell) -> None:
+    def __init__(self, database: Database, settings: Settings, cipher: Cipher, bell: Bell) -> None:
         self._database = database
+        self._bytes_max = settings.pop_bytes_max
         self._cipher = cipher
         self._bell = bell
 
@@ -71,12 +73,16 @@ class Administration:
 
     async def depth(self, queue: str) -> Depth:
         """How many messages wait in a queue, and how many more it takes; raises QueueNotFound."""
-        row = await self._database.row(
-            "select queen.queue_depth(id) as depth, max_queue_size from queen.queues where name = $1", queue
-        )
-        if row is None:
+        found = await self.depths([queue])
+        if not found:
             raise QueueNotFound(f'there is no queue "{queue}"')
-        return Depth(row["depth"], row["max_queue_size"])
+        return found[queue]
+
+    async def depths(self, queues: Collection[str]) -> dict[str, Depth]:
+        """The depth of each of these queues that exists."""
+        call = "select queue_name, current_depth, max_queue_size from queen.queue_depths where queue_name = any ($1)"
+        rows = await self._database.rows(call, list(queues))
+        return {row["queue_name"]: Depth(row["current_depth"], row["max_queue_size"]) for row in rows}
 
     async def delete_queue(self, queue: str) -> bool:
         """Remove a queue and all that is in it; False when there was none."""
@@ -147,9 +153,13 @@ class Administration:
         namespace: str | None = None,
         task: str | None = None,
     ) -> list[StoredMessage]:
-        """Messages, newest first; `cursor` of the last one gives the next page, whatever is pushed meanwhile."""
+        """Messages, newest first; `cursor` of the last one gives the next page, whatever is pushed meanwhile.
+
+        A page has `pop_bytes_max` bytes of messages at most, or one message: then it is short, and its messages say
+        that there is more.
+        """
         rows = await self._database.rows(
-            "select * from queen.list_messages($1, $2, $3, $4, $5, $6, $7, $8)",
+            "select * from queen.list_messages($1, $2, $3, $4, $5, $6, $7, $8, p_bytes_max => $9)",
             queue,
             partition,
             group,
@@ -158,6 +168,7 @@ class Administration:
             limit,
             namespace,
             task,
+            self._bytes_max,
         )
         return [self._readable(StoredMessage, row) for row in rows]
 
@@ -208,12 +219,10 @@ class Administration:
         )
         return [self._readable(StoredMessage, row) for row in rows]
 
-    async def trace(self, trace_id: UUID) -> list[TraceStep]:
-        """The messages of a trace across all queues, in time order."""
-        return [
-            self._readable(TraceStep, row)
-            for row in await self._database.rows("select * from queen.trace($1)", trace_id)
-        ]
+    async def trace(self, trace_id: UUID, after: int = 0) -> list[TraceStep]:
+        """The messages of a trace across all queues, in time order; `after`: the last step of the page before."""
+        rows = await self._database.rows("select * from queen.trace($1, $2, $3)", trace_id, after, self._bytes_max)
+        return [self._readable(TraceStep, row) for row in rows]
 
     # -- events about messages
 
@@ -234,16 +243,25 @@ class Administration:
             )
         )
 
-    async def list_message_events(self, partition_id: int, transaction_id: str, limit: int = 1000) -> list[TraceEvent]:
-        """What was noted about a message, oldest first."""
+    async def list_message_events(
+        self, partition_id: int, transaction_id: str, limit: int = 1000, after: int = 0
+    ) -> list[TraceEvent]:
+        """What was noted about a message, oldest first; `after`: the id of the last event of the page before."""
         rows = await self._database.rows(
-            "select * from queen.list_message_events($1, $2, $3)", partition_id, transaction_id, limit
+            "select * from queen.list_message_events($1, $2, $3, $4, $5)",
+            partition_id,
+            transaction_id,
+            limit,
+            after,
+            self._bytes_max,
         )
         return [_event(row) for row in rows]
 
     async def list_named_events(self, name: str, limit: int = 100, offset: int = 0) -> tuple[list[TraceEvent], int]:
         """What was noted under a name, newest first, and how much there is in all."""
-        rows = await self._database.rows("select * from queen.list_named_events($1, $2, $3)", name, limit, offset)
+        rows = await self._database.rows(
+            "select * from queen.list_named_events($1, $2, $3, $4)", name, limit, offset, self._bytes_max
+        )
         total = await self._database.value("select count(*) from queen.trace_event_names where name = $1", name)
         return [_event(row) for row in rows], total
 
@@ -269,7 +287,7 @@ class Administration:
     ) -> list[DeadLetter]:
         """Dead letters, newest first; `before_id` of the last one, or `skip`, gives the next page."""
         rows = await self._database.rows(
-            "select * from queen.list_dead_letters($1, $2, $3, $4, $5, $6, $7, $8)",
+            "select * from queen.list_dead_letters($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             queue,
             group,
             partition,
@@ -278,6 +296,7 @@ class Administration:
             before_id,
             limit,
             skip,
+            self._bytes_max,
         )
         return [self._readable(DeadLetter, row) for row in rows]
 

@@ -13,9 +13,11 @@ BIGINTS, BOOLEANS, INTS = "${}::text::bigint[]", "${}::text::boolean[]", "${}::t
 FLOATS, MOMENTS, UUIDS = "${}::text::float8[]", "${}::text::timestamptz[]", "${}::text::uuid[]"
 LINES, NAMES, PLAIN = "string_to_array(${}, E'\\n', 'null')", "string_to_array(${}, E'\\n', E'\\x01')", "${}"
 
-PUSH_ARGUMENTS = (BIGINTS, INTS, PLAIN, LINES, LINES, PLAIN, PLAIN, BIGINTS, PLAIN, PLAIN, LINES)
+INCARNATION = "p_incarnation => ${}"
+PUSH_ARGUMENTS = (BIGINTS, INTS, PLAIN, LINES, LINES, PLAIN, PLAIN, BIGINTS, PLAIN, PLAIN, LINES, INCARNATION)
 ACK_ARGUMENTS = (BIGINTS, INTS, UUIDS, INTS, BIGINTS, BIGINTS, INTS, BIGINTS, PLAIN, PLAIN)
-POP_ARGUMENTS = (NAMES,) * 5 + (INTS, INTS, FLOATS, BOOLEANS, UUIDS, NAMES, MOMENTS, MOMENTS)
+POP_NAMED = ("p_lookback => ${}", INCARNATION, "p_default_mode => ${}", "p_bytes_max => ${}")
+POP_ARGUMENTS = (NAMES,) * 5 + (INTS, INTS, FLOATS, BOOLEANS, UUIDS, NAMES, MOMENTS, MOMENTS) + POP_NAMED
 
 _encode = msgspec.json.encode
 _lines = msgspec.json.Encoder().encode_lines
@@ -25,6 +27,15 @@ _texts = msgspec.json.Decoder(list[str | None])
 def parameters(*kinds: str) -> str:
     """Where arguments of these kinds go in a statement, in order."""
     return ", ".join(kind.format(number) for number, kind in enumerate(kinds, 1))
+
+
+def once(function: str, *kinds: str, now: str = "null") -> str:
+    """A statement that calls a function once: the id of the call follows the arguments (queen.begin_call).
+
+    `now`: the function's moment, where it does not take null for "read the clock".
+    """
+    begin = f"queen.begin_call(${len(kinds) + 1}, {now})"
+    return f"select * from queen.{function}({parameters(*kinds)}, p_now => {begin})"  # noqa: S608 (ours)
 
 
 def lines(values: Sequence[Sequence[object] | None]) -> str:

@@ -1,4 +1,4 @@
-"""What a doctor would look at: PostgreSQL's version, settings that hurt, old transactions, the clock, the disk."""
+"""What a doctor would look at: PostgreSQL's version, settings that hurt, standbys, old transactions, clock, disk."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 from queenmq import __version__
 from queenmq.diagnosis import Check, Checkup, Severity
 from queenmq.engine.database import Database
+from queenmq.engine.failover import check_failover
 from queenmq.sql import Contents
 
 VERSION_MIN = 14
@@ -17,6 +18,7 @@ CONNECTIONS_FREE_MIN = 20
 IDLE_SECONDS_MAX = 60  # of a transaction in which nothing happens
 SKEW_SECONDS_MAX = 1.0
 FROZEN_AGE_MAX = 1_000_000_000  # half of what PostgreSQL can bear
+UNSUITABLE = {"statement_timeout": ("0", "'30s'"), "lock_timeout": ("0", "'5s'"), "jit": ("on", "off")}  # and better
 FREE_SHARE_MIN, FREE_BYTES_MIN = 0.1, 2**30
 
 FACTS = """
@@ -33,9 +35,12 @@ select current_setting('server_version_num')::int / 10000 as version, current_se
        clock_timestamp() as now,
        case when inet_server_addr() is null and pg_has_role('pg_read_all_settings', 'member')
             then current_setting('data_directory') end as data_directory,
+       current_setting('statement_timeout') as statement_timeout, current_setting('lock_timeout') as lock_timeout,
+       current_setting('jit') as jit, quote_ident(session_user) as session_role,
        to_regclass('queen.schema_version') is not null as installed
 """
 SCHEMA = "select coalesce(max(version), 0) from queen.schema_version"
+SET_ASIDE = "select count(*) from queen.inbox_set_aside"
 
 Facts = Any  # a row of FACTS
 
@@ -48,6 +53,9 @@ async def check_up(database: Database) -> Checkup:
     schema = await database.value(SCHEMA) if facts["installed"] else 0
     checks = [check(facts) for check in CHECKS]
     checks += [_schema(schema), clock("clock", "PostgreSQL", facts["now"], asked_at, answered_at)]
+    if schema == _newest_schema():
+        checks.append(_inbox(await database.value(SET_ASIDE)))
+    checks += await check_failover(database)
     checks += _disk_of_postgres(facts)
     return Checkup(version=__version__, now=datetime.now(UTC), checks=checks)
 
@@ -82,9 +90,19 @@ def _version(facts: Facts) -> Check:
 
 
 def _schema(installed: int) -> Check:
-    newest = max(step.version for step in Contents.read().steps)
+    newest = _newest_schema()
     detail = f"version {installed} of {newest}" if installed else "Queen is not installed in this database"
     return _check("schema", "warning" if installed < newest else "ok", detail, "Run queen migrate, or start a server.")
+
+
+def _newest_schema() -> int:
+    return max(step.version for step in Contents.read().steps)
+
+
+def _inbox(set_aside: int) -> Check:
+    detail = f"{set_aside} messages set aside" if set_aside else "no message set aside"
+    hint = "See queen.set_aside for the reasons; then queen.retry_set_aside or queen.delete_set_aside."
+    return _check("inbox", "warning" if set_aside else "ok", detail, hint)
 
 
 def _primary(facts: Facts) -> Check:
@@ -117,6 +135,15 @@ def _buffers(facts: Facts) -> Check:
     return _check("shared_buffers", "warning" if size < SHARED_BUFFERS_MIN else "ok", _size(size), hint)
 
 
+def _limits(facts: Facts) -> Check:
+    """A session of ours sets these itself; behind a pooler of transactions they are the role's."""
+    better = {name: value for name, (bad, value) in UNSUITABLE.items() if facts[name] == bad}
+    detail = ", ".join(f"{name} = {facts[name]}" for name in UNSUITABLE)
+    run = "; ".join(f"ALTER ROLE {facts['session_role']} SET {name} = {value}" for name, value in better.items())
+    hint = f"Behind a pooler of transactions Queen cannot set them. Run {run}; and have the pooler reconnect."
+    return _check("limits", "warning" if better else "ok", detail, hint)
+
+
 def _idle(facts: Facts) -> Check:
     old = facts["idle_seconds"] > IDLE_SECONDS_MAX
     detail = f"the oldest is idle for {facts['idle_seconds']:.0f} s" if facts["idle_seconds"] else "none"
@@ -141,6 +168,7 @@ CHECKS: Sequence[Callable[[Facts], Check]] = (
     ),
     _must_be_on("autovacuum", "problem", "Turn it on: without it every pop becomes slower and slower."),
     _connections,
+    _limits,
     _buffers,
     _idle,
     _freezing,

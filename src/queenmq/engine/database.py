@@ -13,6 +13,7 @@ import logging
 import math
 import random
 import socket
+import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
 from typing import Any, TypeVar
@@ -20,6 +21,12 @@ from typing import Any, TypeVar
 import asyncpg
 
 from queenmq.config import Settings
+from queenmq.engine.outcome import OutcomeUnknown
+from queenmq.engine.pooling import SESSIONS, find_way
+from queenmq.engine.repeated_warning import RepeatedWarning
+from queenmq.engine.replication import NotReplicated, await_standbys
+from queenmq.engine.sessions import CONNECT_SECONDS_MAX, NAMED, Connection, open_session, session_settings, tell
+from queenmq.engine.sqlstates import from_sqlstate
 from queenmq.errors import (
     Closed,
     DatabaseUnavailable,
@@ -27,28 +34,23 @@ from queenmq.errors import (
     QueenError,
     TimedOut,
     Unavailable,
-    from_sqlstate,
 )
-from queenmq.model import FlushMark
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Connection = Any  # asyncpg.Connection and its proxies have no annotations
 
 PAUSE_SECONDS_MIN = 0.01
 PAUSE_SECONDS_MAX = 2.0
-CONNECT_SECONDS_MAX = 10.0
 GRACE_SECONDS = 5.0  # beyond the statement timeout: then it is not PostgreSQL that is slow, but the way to it
 WATCH_SECONDS = 1.0  # between two looks whether a call takes longer
 CLOSE_SECONDS_MAX = 10.0
+LEAVE_SECONDS = 1.0  # between two attempts to find a server that takes writes
+STATEMENTS_MAX = 100  # kept prepared by one connection
 AT_HAND_MAX = 4  # connections that are kept between calls, beside the pool
 SEND_BYTES = 1 << 20  # of a call that the system takes at once, so that PostgreSQL need not wait for our event loop
 
-END_BACKEND = """
-select pg_terminate_backend(pid) from pg_stat_activity
- where pid = $1 and application_name = 'queen' and usename = current_user and pid <> pg_backend_pid()
-"""
+ABANDON = "select queen.abandon_call($1)"
 
 LOST = (
     asyncpg.PostgresConnectionError,
@@ -64,13 +66,6 @@ LOST = (
 CONFLICT = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
-class OutcomeUnknown(DatabaseUnavailable):
-    """The connection was lost during the call; it may or may not have happened."""
-
-    backend: int = 0  # the process that worked on it, which may be at it still
-    mark: FlushMark | None = None  # of a push: how to find out later
-
-
 class Database:
     """A pool of connections and the way to call through it."""
 
@@ -81,27 +76,36 @@ class Database:
         self._settings = settings
         self._apart = 1 + settings.upkeep  # connections outside the pool: for wake-ups, and for the leader
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
+        self._way = SESSIONS
         self._pool: Any = None
         self._attempts: dict[asyncio.Timeout, float] = {}  # calls in flight, and until when
         self._watch: asyncio.TimerHandle | None = None  # one for all of them: to begin and end one takes a while
         self._at_hand: list[Connection] = []  # taken from the pool, and used again without asking it
         self._asking = 0  # calls that wait for the pool
+        self._outside: weakref.WeakSet[Connection] = weakref.WeakSet()  # connections that are not the pool's
+        self._left_at = -math.inf
+        self._warned: set[Connection] = set()  # connections on which PostgreSQL has sent a warning during a call
+        self._returns: set[asyncio.Task[None]] = set()  # of connections whose call is being cancelled
+        self._repeated = RepeatedWarning(log, "a database call failed and is repeated")
 
     async def open(self) -> None:
         """Connect; raises DatabaseUnavailable when PostgreSQL cannot be reached."""
         try:
+            self._way = await find_way(self.dsn, self._settings.session_dsn)
             self._pool = await asyncpg.create_pool(
                 self.dsn,
-                min_size=1,
+                min_size=0,  # or the pool reconnects by itself during an outage, and logs a traceback each time
                 max_size=self._settings.pool_size_max - self._apart,
                 max_inactive_connection_lifetime=300,
                 timeout=CONNECT_SECONDS_MAX,
-                init=_widen,
+                init=self._prepare,
                 reset=_keep_session,
-                server_settings=session_settings(self._settings),
+                server_settings=NAMED,
+                statement_cache_size=STATEMENTS_MAX if self._way.carries_statements else 0,
             )
+            await self._pool.release(await self._pool.acquire())
         except (*LOST, asyncpg.PostgresError) as error:
-            raise DatabaseUnavailable(f"PostgreSQL cannot be reached: {error}") from error
+            raise DatabaseUnavailable(f"PostgreSQL cannot be reached: {sentence(error)}") from error
 
     async def close(self) -> None:
         """Let running calls finish and disconnect; not even a dead network keeps us from it."""
@@ -111,14 +115,35 @@ class Database:
             with contextlib.suppress(*LOST):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
                     while self._at_hand:
-                        await self._pool.release(self._at_hand.pop())
+                        await self._release(self._at_hand.pop())
                     await self._pool.close()
 
     async def connect(self) -> Connection:
-        """A connection of one's own, outside the pool; the caller closes it."""
-        return await asyncpg.connect(
-            self.dsn, timeout=CONNECT_SECONDS_MAX, server_settings=session_settings(self._settings)
-        )
+        """A session of one's own, outside the pool and without a pooler of transactions; the caller closes it."""
+        dsn = self._settings.session_dsn or self.dsn
+        connection = await open_session(dsn, session_settings(self._settings))
+        self._outside.add(connection)
+        return connection
+
+    async def _prepare(self, connection: Connection) -> None:
+        """Make a new connection of the pool ready; where others share its process, nothing is set there."""
+        _widen(connection)
+        if self._way.shared:
+            # asyncpg would switch off jit while it looks up types, and perhaps not find the process again.
+            connection._server_caps = connection._server_caps._replace(jit=False)  # noqa: SLF001
+        else:
+            await tell(connection, session_settings(self._settings))
+
+    async def leave(self) -> None:
+        """Give up all connections: their server takes no writes any more, and the DSN may lead to another one."""
+        if monotonic() < self._left_at + LEAVE_SECONDS:
+            return
+        self._left_at = monotonic()
+        for connection in list(self._outside):
+            connection.terminate()  # whoever uses it connects again
+        await self._pool.expire_connections()
+        while self._at_hand:
+            await self._release(self._at_hand.pop())
 
     def lose(self) -> None:
         """PostgreSQL is away: end the calls in flight, and refuse others at once."""
@@ -159,19 +184,28 @@ class Database:
         """Call and answer one value."""
         return await self._call(lambda c: c.fetchval(query, *arguments), repeatable)
 
-    async def once(self, call: Callable[[], Awaitable[T]], outcome: Callable[[], Awaitable[T | None]]) -> T:
+    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do some work on one connection; it may be repeated."""
+        return await self._call(work, True)
+
+    async def once(self, call: Callable[[int], Awaitable[T]], outcome: Callable[[], Awaitable[T | None]]) -> T:
         """Make a call that must not happen twice (`repeatable=False`), and again if its answer was lost.
 
-        `outcome` is asked in between, when the lost call has ended: what did it do? None stands for nothing.
+        `call` passes its argument, the id of the attempt, to queen.begin_call. `outcome` is asked in between, when
+        the lost attempt has ended or can no longer begin: what did it do? None stands for nothing.
         Raises OutcomeUnknown when it could not be asked.
         """
         attempt = 0
         while True:
+            call_id = random.getrandbits(63)
             try:
-                return await call()
+                return await call(call_id)
+            except NotReplicated:
+                raise  # it has happened
             except OutcomeUnknown as lost:
+                lost.call_id = call_id
                 try:
-                    await self.end_backend(lost.backend)
+                    await self.abandon(call_id)
                     answer = await outcome()
                 except Unavailable as error:
                     raise lost from error
@@ -181,10 +215,16 @@ class Database:
                 if attempt > self._settings.retry_attempts_max:
                     raise
 
-    async def end_backend(self, backend: int) -> None:
-        """Make sure that the process behind a lost connection has ended: then its outcome is decided."""
+    async def abandon(self, call_id: int) -> None:
+        """Make sure that a call whose answer was lost has ended or can no longer begin: then its outcome is decided.
+
+        Raises TimedOut when the call runs for longer than any call may.
+        """
         attempt = 0
-        while await self.value(END_BACKEND, backend):
+        deadline = monotonic() + self._patience
+        while not await self.value(ABANDON, call_id):
+            if monotonic() > deadline:
+                raise TimedOut("PostgreSQL still works on a call whose connection was lost")
             attempt += 1
             await asyncio.sleep(pause_seconds(attempt))
 
@@ -192,39 +232,42 @@ class Database:
         if self._pool is None:
             raise Closed("the engine was not opened")
         attempt = 0
+        doubtful = False  # what an earlier attempt has done may be committed on the primary only
         deadline = monotonic() + self._patience
         while True:
-            backend = 0
+            sent = False
             try:
                 async with asyncio.timeout(None) as timeout:
                     self._attempts[timeout] = math.inf  # which `lose` ends
                     try:
                         connection = await self._connection()
-                        backend = connection.get_server_pid()
+                        sent = True
                         self._attempts[timeout] = monotonic() + self._patience
                         self._keep_watch()
                         self.calls += 1
-                        return await self._run(connection, run)
+                        return await self._run(connection, run, timeout, doubtful)
                     finally:
                         del self._attempts[timeout]
             except CONFLICT as error:
-                failure: QueenError = TimedOut(f"PostgreSQL could not untangle this from other work: {error}")
+                failure: QueenError = TimedOut(f"PostgreSQL could not untangle this from other work: {sentence(error)}")
                 cause: Exception = error
             except LOST as error:
                 if self._pool.is_closing():
                     raise Closed() from error
-                failure = DatabaseUnavailable(f"PostgreSQL is away: {error}")
-                if backend and not repeatable:
-                    unknown = OutcomeUnknown(f"PostgreSQL went away during the call: {error}")
-                    unknown.backend = backend
-                    raise unknown from error
+                failure = DatabaseUnavailable(f"PostgreSQL is away: {sentence(error)}")
+                if sent and not repeatable:
+                    raise OutcomeUnknown(f"PostgreSQL went away during the call: {sentence(error)}") from error
+                doubtful = doubtful or sent
                 cause = error
+            except asyncpg.ReadOnlySQLTransactionError as error:
+                failure, cause = translate(error), error
+                await self.leave()
             except asyncpg.PostgresError as error:
                 raise translate(error) from error
             attempt += 1
             if self.away or attempt > self._settings.retry_attempts_max or monotonic() > deadline:
                 raise failure from cause
-            log.warning("database call repeated", extra={"attempt": attempt, "cause": repr(cause)})
+            self._repeated.write(cause)
             await asyncio.sleep(pause_seconds(attempt))
 
     async def _connection(self) -> Connection:
@@ -235,46 +278,98 @@ class Database:
             with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has let go of it
                 if not connection.is_closed():
                     return connection
-                await self._pool.release(connection)
+                await self._release(connection)
         self._asking += 1
         try:
             connection = await self._pool.acquire()
         finally:
             self._asking -= 1
+        connection.add_log_listener(self._hear)
         try:
             self._check_present()  # who was told so while we waited would not tell the call
         except DatabaseUnavailable:
-            await self._pool.release(connection)
+            await self._release(connection)
             raise
         return connection
+
+    def _hear(self, connection: Connection, message: asyncpg.PostgresLogMessage) -> None:
+        """Note a warning. It may say, in any language, that the wait for the standbys was cancelled."""
+        if message.severity_en == "WARNING":
+            self._warned.add(connection)
 
     def _check_present(self) -> None:
         if self.away:
             raise DatabaseUnavailable("PostgreSQL is away")
 
-    async def _run(self, connection: Connection, run: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _run(
+        self,
+        connection: Connection,
+        run: Callable[[Connection], Awaitable[T]],
+        timeout: asyncio.Timeout,  # noqa: ASYNC109 (the caller's, by which it is told apart who has ended the call)
+        doubtful: bool,  # noqa: FBT001 (ours alone)
+    ) -> T:
         try:
             answer = await run(connection)
+            if doubtful or (self._warned and connection in self._warned):
+                await self._confirm(connection)
         except BaseException as error:
+            if self._attempts[timeout] <= monotonic() and not self.away:
+                self._return_later(connection)
+                raise
             if isinstance(error, TimeoutError | asyncio.CancelledError | asyncpg.InternalClientError):
                 connection.terminate()  # asyncpg would wait until PostgreSQL has said that it heard of it
-            await self._pool.release(connection)
+            await self._release(connection)
             raise
         if self._asking or len(self._at_hand) >= AT_HAND_MAX or self._pool.is_closing():
-            await self._pool.release(connection)
+            await self._release(connection)
         else:  # the pool would make a task of it, and whoever waits for the answer would wait for that
             self._at_hand.append(connection)
         return answer
+
+    async def _confirm(self, connection: Connection) -> None:
+        """Wait until the synchronous standbys have what this session has seen. Raises NotReplicated."""
+        while True:
+            self._warned.discard(connection)
+            await await_standbys(connection, GRACE_SECONDS)
+            if connection not in self._warned:
+                return
+
+    def _return_later(self, connection: Connection) -> None:
+        """Let asyncpg cancel an overdue call: a session that waits for a standby would wait on without its client."""
+        task = asyncio.create_task(self._return(connection))
+        self._returns.add(task)
+        task.add_done_callback(self._returns.discard)
+
+    async def _return(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(GRACE_SECONDS):
+                await self._release(connection)
+        except (*LOST, asyncpg.PostgresError):
+            with contextlib.suppress(asyncpg.InterfaceError):  # the pool has let go of it
+                connection.terminate()
+
+    async def _release(self, connection: Connection) -> None:
+        self._warned.discard(connection)
+        with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has let go of it
+            connection.remove_log_listener(self._hear)
+        await self._pool.release(connection)
 
 
 def translate(error: asyncpg.PostgresError) -> QueenError:
     """Their error in our words."""
     if isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError):
-        return TimedOut(f"PostgreSQL gave up: {error}")
+        return TimedOut(f"PostgreSQL gave up: {sentence(error)}")
     if isinstance(error, asyncpg.DataError):  # a value that its type cannot hold, noticed by asyncpg or by PostgreSQL
-        return InvalidArgument(str(error))
-    ours = from_sqlstate(error.sqlstate, str(error), error.detail)
-    return ours or QueenError(f"PostgreSQL refused the call: {error} ({error.sqlstate})")
+        return InvalidArgument(sentence(error))
+    ours = from_sqlstate(error.sqlstate, sentence(error), error.detail)
+    return ours or QueenError(f"PostgreSQL refused the call: {sentence(error)} ({error.sqlstate})")
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, without the lines "DETAIL: …" and "HINT: …" that asyncpg adds to an error of PostgreSQL."""
+    if isinstance(error, asyncpg.PostgresError) and error.args:
+        return str(error.args[0])
+    return str(error) or "it did not answer in time"  # a TimeoutError says nothing
 
 
 def pause_seconds(attempt: int) -> float:
@@ -283,21 +378,7 @@ def pause_seconds(attempt: int) -> float:
     return longest * random.uniform(0.5, 1.0)
 
 
-def session_settings(settings: Settings) -> dict[str, str]:
-    """What every connection of ours is told."""
-    return {
-        "application_name": "queen",
-        "default_transaction_isolation": "read committed",
-        "statement_timeout": str(settings.statement_timeout_ms),
-        "lock_timeout": str(settings.lock_timeout_ms),
-        "idle_in_transaction_session_timeout": str(settings.statement_timeout_ms),
-        "jit": "off",
-        "search_path": "pg_catalog",
-        "timezone": "UTC",
-    }
-
-
-async def _widen(connection: Connection) -> None:
+def _widen(connection: Connection) -> None:
     """Let a whole call leave at once: the rest of it would go when whatever is made ready meanwhile is ready.
 
     Over TCP the system sees to that itself, unless it is told a size.

@@ -1,6 +1,6 @@
 """Why nothing is delivered, and whether everything adds up. Nothing here changes anything."""
 
-from queenmq.diagnosis import Finding, LedgerTotal, Reason, Verification
+from queenmq.diagnosis import Finding, LedgerTotal, Reason, Unread, Verification
 from queenmq.engine.database import Database
 from queenmq.model import QUEUE_MODE
 
@@ -12,6 +12,7 @@ select queue, group_name as group, count(*) as partitions, sum(pushed)::bigint a
        sum(pending)::bigint as pending, bool_and(balanced) as balanced
   from queen.ledger where queue = coalesce($1, queue) group by queue, group_name order by queue, group_name
 """
+UNREAD = "select * from queen.unread order by messages desc, queue"
 FINDINGS = (
     'select * from queen.check_consistency() where $1::text is null or queue = $1 order by "check", queue, partition'
 )
@@ -33,6 +34,10 @@ class Diagnosis:
     async def ledger(self, queue: str | None = None) -> list[LedgerTotal]:
         """What became of everything pushed, by queue and group; of one queue, or of all."""
         return [LedgerTotal(**row) for row in await self._database.rows(LEDGER, queue)]
+
+    async def unread(self) -> list[Unread]:
+        """Queues, or partitions of them, that no consumer group has asked for; the largest backlog first."""
+        return [Unread(**row) for row in await self._database.rows(UNREAD)]
 
     async def verify(self, queue: str | None = None) -> Verification:
         """Whether all that was pushed is accounted for and nothing contradicts anything else; reads everything."""

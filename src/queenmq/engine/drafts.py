@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from itertools import chain, groupby, repeat
 from operator import attrgetter, itemgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -32,6 +32,9 @@ from queenmq.engine.requests import (
 )
 from queenmq.model import PushedRun
 from queenmq.model.payloads import json_array
+
+if TYPE_CHECKING:
+    from queenmq.engine.memory import Memory
 
 T = TypeVar("T")
 Address = TypeVar("Address", bound=Hashable)
@@ -77,6 +80,7 @@ class Flush(Struct):
     """One push call: its drafts in partition order, and the duplicates that were left out of them."""
 
     id: UUID
+    memory: "Memory"  # all that it relies on, and what it adds to
     done: asyncio.Future[None]
     request: PushRequest
     keys: Keys  # of the ids that have to be new, sorted

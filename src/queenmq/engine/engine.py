@@ -17,11 +17,12 @@ from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.engine.diagnosis import Diagnosis
 from queenmq.engine.figures import Figures
+from queenmq.engine.memory import History
 from queenmq.engine.migrate import migrate
 from queenmq.engine.pop import Popped, Popper
 from queenmq.engine.push import Pusher
 from queenmq.engine.reading import Reader
-from queenmq.engine.segments import SegmentCache, SegmentReader
+from queenmq.engine.segments import SegmentCache
 from queenmq.engine.spooled import Spooled
 from queenmq.engine.statistics import Statistics
 from queenmq.engine.transaction import Transactor
@@ -51,23 +52,27 @@ class Engine:
         self.database = Database(dsn, settings)
         self._settings = settings
         cipher = Cipher(settings.key_ring())
-        self.segments = SegmentCache(settings.segment_cache_bytes_max)
         self.waiting = Waiting(self.database, settings)
+        self.history = History(self.database, settings, cipher, self.waiting)
         self._bell = Bell(self.database, settings, self.waiting)
-        self.admin = Administration(self.database, cipher, self._bell)
+        self.admin = Administration(self.database, settings, cipher, self._bell)
         self.statistics = Statistics(self.database)
         self.figures = Figures(self.database)
         self.diagnosis = Diagnosis(self.database)
-        self.pusher = Pusher(self.database, settings, cipher, self.segments, self._bell)
-        stored = SegmentReader(self.database, cipher, self.segments)
-        self.reader = Reader(self.database, stored)
-        self.popper = Popper(self.database, settings, stored, self._bell)
+        self.pusher = Pusher(self.database, settings, cipher, self.history, self._bell)
+        self.reader = Reader(self.database, settings, self.history)
+        self.popper = Popper(self.database, settings, self.history, self._bell)
         self.acker = Acker(self.database, settings, self._bell)
-        self._transactor = Transactor(self.database, self.pusher, self._bell)
-        self.spooled = Spooled(self.database, self.pusher, self._bell)
+        self._transactor = Transactor(self.database, self.history, self.pusher, self._bell)
+        self.spooled = Spooled(self.database, self.history, self.pusher, self._bell)
         self.leader = Leader(self.database, settings, self._bell)
         self._background: list[asyncio.Task[None]] = []
         self._closing = False
+
+    @property
+    def segments(self) -> SegmentCache:
+        """The segments that are in memory."""
+        return self.history.memory.segments
 
     async def open(self) -> None:
         """Connect, bring the schema up to date, start the background work."""
@@ -88,7 +93,7 @@ class Engine:
             await migrate(connection)
         finally:
             await connection.close()
-        await self.database.value("select queen.check_epoch()")  # before the first push: is this another cluster?
+        await self.history.open()
 
     async def close(self) -> None:
         """Finish what was accepted, send parked polls home, stop the background work, disconnect."""
@@ -101,7 +106,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.database.close()
-        self.pusher.close()
+        self.history.close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -187,4 +192,4 @@ class Engine:
         while True:
             await asyncio.sleep(REFRESH_SECONDS)
             with contextlib.suppress(QueenError):  # the next push will say it better
-                await self.pusher.partitions.refresh()
+                await self.history.run(lambda memory: memory.partitions.refresh())

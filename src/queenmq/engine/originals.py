@@ -12,15 +12,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from queenmq.engine.arrays import BIGINTS, PLAIN, listed, parameters
+from queenmq.engine.arrays import BIGINTS, INCARNATION, PLAIN, listed, parameters
 from queenmq.engine.database import Database
 from queenmq.engine.dedup import DedupWindow
 from queenmq.engine.drafts import Flush, IdKey, Keys, Original
 from queenmq.engine.partitions import PartitionInfo
 from queenmq.engine.recent_ids import WrittenIds
 
-RECENT = "select * from queen.recent_ids($1, $2, $3)"
-FIND_IDS = f"select * from queen.find_ids({parameters(BIGINTS, BIGINTS, PLAIN)})"  # noqa: S608 (ours)
+RECENT = "select * from queen.recent_ids($1, $2, $3, p_incarnation => $4)"
+FIND_IDS = f"select * from queen.find_ids({parameters(BIGINTS, BIGINTS, PLAIN, INCARNATION)})"  # noqa: S608 (ours)
 
 PAGE_BYTES = 4 << 20  # of ids that are read at once
 NOT_READ = "a temporary file with transaction ids of the dedup window cannot be read; they are read from the log again"
@@ -36,9 +36,10 @@ Question = tuple[int, str, int]  # partition id, id, as of when
 class Originals:
     """Finds the first messages with given ids."""
 
-    def __init__(self, database: Database, window: DedupWindow) -> None:
+    def __init__(self, database: Database, window: DedupWindow, incarnation: str) -> None:
         self._database = database
         self._window = window
+        self._incarnation = incarnation
         self._loading: dict[int, asyncio.Future[None]] = {}  # by partition: over when its recent ids are known
 
     async def find(
@@ -71,6 +72,7 @@ class Originals:
                 listed([question[0] for question, _ in asked]),
                 listed([offset for _, offset in asked]),
                 [question[1] for question, _ in asked],
+                self._incarnation,
             ):
                 question, offset = asked[row["item"] - 1]
                 known = looked_up[question]
@@ -102,7 +104,7 @@ class Originals:
         while froms:
             told: list[WrittenIds] = []
             known: dict[int, int] = {}
-            rows = await self._database.rows(RECENT, list(froms), list(froms.values()), PAGE_BYTES)
+            rows = await self._database.rows(RECENT, list(froms), list(froms.values()), PAGE_BYTES, self._incarnation)
             for row in rows:
                 partition = unknown[row["partition_id"]]
                 if row["transaction_ids"] is None:

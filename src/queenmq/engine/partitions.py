@@ -10,9 +10,13 @@ from queenmq.errors import InvalidName
 
 PARTITIONS_MAX = 1_000_000  # names remembered; more are looked up again
 NAME_CHARACTERS_MAX = 255
+RESERVED_PREFIX = "__system_"
 
-ENSURE = "select * from queen.ensure_partitions($1, $2)"
-QUEUES = "select id, encryption_enabled, dedup_window_seconds from queen.queues where id = any ($1)"
+ENSURE = "select * from queen.ensure_partitions($1, $2, $3)"
+QUEUES = """
+select id, encryption_enabled, dedup_window_seconds from queen.queues
+ where id = any ($1) and queen.check_incarnation($2)
+"""
 
 Name = tuple[str, str]  # queue, partition
 
@@ -44,8 +48,9 @@ class PartitionInfo:
 class Partitions:
     """The partitions this process has pushed to."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, incarnation: str) -> None:
         self._database = database
+        self._incarnation = incarnation
         self._known: OrderedDict[Name, PartitionInfo] = OrderedDict()
         self._queues: dict[int, QueueInfo] = {}
 
@@ -65,7 +70,7 @@ class Partitions:
         looked_up: set[str] = set()
         while missing := sorted(self.unknown(wanted)):  # again: others may forget some
             queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
-            for row in await self._database.rows(ENSURE, queues, partitions):
+            for row in await self._database.rows(ENSURE, queues, partitions, self._incarnation):
                 name = missing[row["item"] - 1]
                 queue = self._queues.setdefault(row["queue_id"], QueueInfo(row["queue_id"], name[0]))
                 _update(queue, row)
@@ -77,10 +82,11 @@ class Partitions:
 
     async def refresh(self) -> None:
         """Read the settings of the known queues again; forget those that are gone."""
-        rows = {row["id"]: row for row in await self._database.rows(QUEUES, list(self._queues))}
+        rows = await self._database.rows(QUEUES, list(self._queues), self._incarnation)
+        found = {row["id"]: row for row in rows}
         for queue in list(self._queues.values()):
-            if queue.id in rows:
-                _update(queue, rows[queue.id])
+            if queue.id in found:
+                _update(queue, found[queue.id])
             else:
                 self.forget(queue.name)
 
@@ -108,6 +114,10 @@ def check_name(name: str, what: str) -> None:
     if not name or len(name) > NAME_CHARACTERS_MAX or any(c < " " or c == "\x7f" for c in name):
         raise InvalidName(f"the {what} name must have 1 to {NAME_CHARACTERS_MAX} characters and no control characters")
     _check_encodable(name, what)
+    if what == "queue" and name.startswith(RESERVED_PREFIX):
+        raise InvalidName(
+            f'the queue name "{name}" begins with {RESERVED_PREFIX}, which is reserved; choose another name'
+        )
 
 
 def _check_encodable(text: str, what: str) -> None:

@@ -6,10 +6,10 @@ The database hands out offset ranges; segments never change, so what they hold c
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from itertools import repeat
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -17,14 +17,16 @@ import msgspec
 from msgspec import Struct
 
 from queenmq.config import Settings
-from queenmq.engine.arrays import POP_ARGUMENTS, listed, names, parameters
+from queenmq.engine.arrays import POP_ARGUMENTS, listed, names, once
 from queenmq.engine.batching import Batcher
-from queenmq.engine.database import Database, OutcomeUnknown
+from queenmq.engine.database import Database
+from queenmq.engine.memory import History, Memory
+from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.partitions import check_name
-from queenmq.engine.segments import Range, Segment, SegmentReader
+from queenmq.engine.segments import Range, Segment
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidTimestamp, QueenError
-from queenmq.model import QUEUE_MODE, Lease, Message, PopKind, PopRequest
+from queenmq.model import Lease, Message, PopRequest
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +35,8 @@ T = TypeVar("T")
 PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
 SHARED_FROM = 8  # requests that gathered; fewer go out as one call
-FULL_SCAN_SECONDS = 1.0  # how often a pop looks at all ready partitions, however old
-FULL_SCAN_SECONDS_MAX = 30.0  # when that takes long, as over what an old snapshot keeps
-FULL_SCAN_SHARE = 0.05  # of the time, at most, until then
-KINDS_MAX = 10_000  # of which we remember where ready partitions begin
 
-POP = f"select * from queen.pop_batch({parameters(*POP_ARGUMENTS)}, p_lookback => $14)"  # noqa: S608 (ours)
+POP = once("pop_batch", *POP_ARGUMENTS)
 RELEASE = "select queen.release_lease($1)"
 
 
@@ -86,6 +84,8 @@ class Popped(Struct, frozen=True, dict=True):
     leases: Sequence[Lease]
     runs: Sequence[Run]
     times: PopTimes | None = None  # None where no call was made
+    incarnation: str = ""  # of the database, when it was popped; see `memory`
+    more: bool = False  # there are more messages, left out because the answer would have too many bytes
 
     @property
     def message_count(self) -> int:
@@ -98,37 +98,14 @@ class Popped(Struct, frozen=True, dict=True):
         return [message for run in self.runs for message in run.messages()]
 
 
-class ReadySince:
-    """Where ready partitions of a kind begin (see ready_since of queen.pop_batch)."""
-
-    __slots__ = ("looked_at", "pause", "since", "took")
-
-    def __init__(self) -> None:
-        self.since: datetime | None = None
-        self.took = 0.0
-        self.look()
-
-    def look(self) -> None:
-        """All of them are looked at now."""
-        self.since = None
-        self.looked_at = monotonic()
-        self.pause = FULL_SCAN_SECONDS
-
-    def looked(self, seconds: float) -> None:
-        """How long that took; it counts when it took as long twice in a row, or a call that had to wait would."""
-        last, self.took = self.took, seconds
-        self.pause = min(max(FULL_SCAN_SECONDS, min(last, seconds) / FULL_SCAN_SHARE), FULL_SCAN_SECONDS_MAX)
-
-
 class Popper:
     """Leases partitions for consumers and brings their messages."""
 
-    def __init__(self, database: Database, settings: Settings, segments: SegmentReader, bell: Bell) -> None:
+    def __init__(self, database: Database, settings: Settings, history: History, bell: Bell) -> None:
         self._database = database
         self._settings = settings
-        self._segments = segments
+        self._history = history
         self._bell = bell
-        self._ready: dict[PopKind, ReadySince] = {}
         self._lookback = timedelta(milliseconds=2 * settings.poll_interval_max_ms)
         self.batcher = Batcher(
             self._pop_all,
@@ -138,7 +115,7 @@ class Popper:
             unclaimed=self._give_back,
         )
         self._returns: set[asyncio.Task[Any]] = set()
-        self._orphans: list[tuple[int, list[UUID]]] = []  # leases nobody has, and the process that may be taking them
+        self._orphans: list[tuple[int | None, list[UUID]]] = []  # leases nobody has, and the call that may take them
 
     async def pop(self, request: PopRequest) -> Popped:
         """Lease what is ready for this request; nothing ready is an answer too."""
@@ -159,7 +136,7 @@ class Popper:
             await self._database.value(RELEASE, ids)
         except QueenError as error:
             log.warning("unused leases could not be given back", extra={"cause": repr(error)})
-            self._orphans.append((0, ids))
+            self._orphans.append((None, ids))
         for queue in queues:
             self._bell.ring(queue)
 
@@ -195,23 +172,31 @@ class Popper:
             raise InvalidTimestamp("the subscription timestamp has no time zone")
 
     async def _pop_all(self, requests: list[PopRequest]) -> Sequence[Popped | QueenError]:
+        return await self._history.run(lambda memory: self._pop_with(memory, requests))
+
+    async def _pop_with(self, memory: Memory, requests: list[PopRequest]) -> Sequence[Popped | QueenError]:
         lease_ids = [uuid4() for _ in requests]
         started = perf_counter()
-        rows = await self._claim(requests, lease_ids)
+        rows = await self._claim(memory, requests, lease_ids)
         leased = perf_counter()
-        self._note_looks(requests, leased - started)
+        memory.ready.looked({request.kind for request in requests}, leased - started)
         try:
-            segments = await self._segments.read([_range(row) for row in rows])
+            segments = await memory.stored.read([_range(row) for row in rows if row["partition_id"] is not None])
         except QueenError:
             await self._release(lease_ids, {row["queue_name"] for row in rows})
             raise
         times = PopTimes(leased - started, perf_counter() - leased)
         answers: list[tuple[list[Lease], list[Run]]] = [([], []) for _ in requests]
         unreadable: dict[int, EncryptionRequired] = {}
+        cut_short: set[int] = set()
         for row in rows:
             number = row["request"] - 1
             request = requests[number]
-            self._note_ready(request.kind, row["ready_since"])
+            memory.ready.note(request.kind, row["ready_since"])
+            if row["more"]:
+                cut_short.add(number)
+                if row["partition_id"] is None:
+                    continue
             held = segments[_range(row)]
             if isinstance(held, EncryptionRequired):
                 unreadable[number] = _explained(held, row)
@@ -231,11 +216,15 @@ class Popper:
         if unreadable:  # somebody else may have the key
             queues = {row["queue_name"] for row in rows if row["request"] - 1 in unreadable}
             await self._release([lease_ids[number] for number in unreadable], queues)
-        return [unreadable.get(number) or Popped(*answer, times) for number, answer in enumerate(answers)]
+        return [
+            unreadable.get(number) or Popped(*answer, times, memory.incarnation, number in cut_short)
+            for number, answer in enumerate(answers)
+        ]
 
-    async def _claim(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
-        async def call() -> list[Any]:
-            return await self._database.rows(POP, *self._arguments(requests, lease_ids), repeatable=False)
+    async def _claim(self, memory: Memory, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
+        async def call(call_id: int) -> list[Any]:
+            arguments = self._arguments(memory, requests, lease_ids)
+            return await self._database.rows(POP, *arguments, call_id, repeatable=False)
 
         async def undo() -> None:
             await self._database.value(RELEASE, lease_ids)
@@ -244,21 +233,22 @@ class Popper:
         try:
             return await self._database.once(call, undo)
         except OutcomeUnknown as lost:
-            self._orphans.append((lost.backend, lease_ids))
+            self._orphans.append((lost.call_id, lease_ids))
             raise
 
     async def _give_back_orphans(self) -> None:
         """End what pops took, or may have taken, while nobody could be told or asked."""
         while self._orphans:
-            backend, lease_ids = self._orphans.pop()
+            call_id, lease_ids = self._orphans.pop()
             try:
-                await self._database.end_backend(backend)
+                if call_id is not None:
+                    await self._database.abandon(call_id)
                 await self._database.value(RELEASE, lease_ids)
             except BaseException:
-                self._orphans.append((backend, lease_ids))
+                self._orphans.append((call_id, lease_ids))
                 raise
 
-    def _arguments(self, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
+    def _arguments(self, memory: Memory, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
         return [
             names([request.queue for request in requests]),
             names([request.partition for request in requests]),
@@ -270,42 +260,21 @@ class Popper:
             listed([request.lease_seconds for request in requests]),
             listed([request.auto_ack for request in requests]),
             listed(lease_ids),
-            names([self._mode(request) for request in requests]),
+            names([_mode(request) for request in requests]),
             listed([request.subscription_from for request in requests]),
-            listed([self._ready_since(request.kind) for request in requests]),
+            listed([memory.ready.since(request.kind) for request in requests]),
             self._lookback,
+            memory.incarnation,
+            self._settings.default_subscription_mode,
+            self._settings.pop_bytes_max,
         ]
 
-    def _mode(self, request: PopRequest) -> str:
-        """How a new group would start; plain queue mode reads everything."""
-        if request.subscription_mode is not None:
-            return request.subscription_mode
-        if request.subscription_from is not None:
-            return "timestamp"
-        return "all" if request.group == QUEUE_MODE else self._settings.default_subscription_mode
 
-    def _ready_since(self, kind: PopKind) -> datetime | None:
-        """Where to begin looking; from time to time, at the very beginning."""
-        known = self._ready.get(kind)
-        if known is None:
-            if len(self._ready) >= KINDS_MAX:
-                self._ready.clear()
-            self._ready[kind] = ReadySince()
-            return None
-        if monotonic() - known.looked_at >= known.pause:
-            known.look()
-        return known.since
-
-    def _note_looks(self, requests: list[PopRequest], seconds: float) -> None:
-        for kind in {request.kind for request in requests}:
-            known = self._ready.get(kind)
-            if known is not None and known.since is None:
-                known.looked(seconds)
-
-    def _note_ready(self, kind: PopKind, since: datetime) -> None:
-        known = self._ready.get(kind)
-        if known is not None:
-            known.since = since
+def _mode(request: PopRequest) -> str | None:
+    """How a new group would start; None leaves it to its subscriptions, or to the default of this server."""
+    if request.subscription_mode is None and request.subscription_from is not None:
+        return "timestamp"
+    return request.subscription_mode
 
 
 def _range(row: Any) -> Range:
@@ -322,7 +291,7 @@ def _explained(error: EncryptionRequired, row: Any) -> EncryptionRequired:
 
 def _runs(lease: Lease, row: Any, segments: Sequence[Segment]) -> Iterator[Run]:
     """What a claimed range has of each segment, without what is done already."""
-    start, end, expiries = row["from_offset"], row["to_offset"], row["expiries"]
+    start, end = row["from_offset"], row["to_offset"]
     done = {offset for each in row["done"] for offset in range(max(start, each.lower), min(end, each.upper or end))}
     retries: dict[str, int] = msgspec.json.decode(row["retries"]) if row["retries"] else {}
     for segment in segments:
@@ -333,8 +302,6 @@ def _runs(lease: Lease, row: Any, segments: Sequence[Segment]) -> Iterator[Run]:
         if done:
             offsets = [offset for offset in offsets if offset not in done]
             places = [offset - first for offset in offsets]
-        counts = [expiries] * len(offsets)
-        if retries:
-            counts = [expiries + retries.get(str(offset), 0) for offset in offsets]
+        counts = [retries.get(str(offset), 0) for offset in offsets] if retries else [0] * len(offsets)
         if offsets:
             yield Run(lease, segment, places, offsets, counts)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from queenmq.engine.database import LOST, Connection, Database
+from queenmq.engine.database import LOST, Database, sentence
 from queenmq.engine.waiting import Waiting
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from queenmq.engine.sessions import Connection
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +27,12 @@ ASK_SECONDS = 0.5  # between two questions: how long a switch may go unnoticed
 AWAY_SECONDS = 0.2  # the same while PostgreSQL is away
 ANSWER_SECONDS_MAX = 5.0  # without an answer for so long it counts as away
 
-STATE = "select id, push_paused, pop_paused from queen.system_state"
+STATE = """
+select s.id, s.push_paused, s.pop_paused, pg_is_in_recovery() as in_recovery,
+       current_setting('transaction_read_only')::boolean as read_only,
+       (select max(version) from queen.schema_version where breaking) as breaking_step
+  from queen.system_state s
+"""
 SET_PUSH = "update queen.system_state set push_paused = $1"
 SET_POP = "update queen.system_state set pop_paused = $1"
 
@@ -36,10 +43,15 @@ class Presence:
     def __init__(self, database: Database, waiting: Waiting) -> None:
         self.installation: UUID | None = None  # which database this is
         self.push_paused = False
+        self.in_recovery = False  # a standby that was not promoted
+        self.read_only = False
+        self.breaking_step = 0  # newest step of the schema that earlier versions of Queen cannot work with
+        self.away_because: str | None = None  # what kept us from asking, while PostgreSQL is away
         self._database = database
         self._waiting = waiting
         self._connection: Connection = None
         self._sooner = asyncio.Event()
+        self._asked = asyncio.Event()  # set when the question that is under way, or the next one, has ended
         self._lock = asyncio.Lock()  # an old answer must not undo a switch
 
     @property
@@ -52,6 +64,8 @@ class Presence:
         try:
             while True:
                 await self.ask()
+                self._asked.set()
+                self._asked = asyncio.Event()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(AWAY_SECONDS if self._database.away else ASK_SECONDS):
                         await self._sooner.wait()
@@ -64,6 +78,12 @@ class Presence:
         if not self._database.away:
             self._sooner.set()
 
+    async def renew(self) -> None:
+        """Have the watch ask now, and wait until it has, whatever came of it."""
+        asked = self._asked
+        self._sooner.set()
+        await asked.wait()
+
     async def ask(self) -> None:
         """Ask once; a connection that broke is replaced before that says anything about PostgreSQL."""
         async with self._lock:
@@ -75,6 +95,7 @@ class Presence:
                 self._disconnect()
                 if not self._database.away:
                     log.warning("PostgreSQL is away", extra={"cause": repr(error)})
+                self.away_because = sentence(error) or repr(error)
                 self._database.lose()
 
     async def set_push_paused(self, *, paused: bool) -> None:
@@ -106,6 +127,10 @@ class Presence:
         if self._database.away:
             log.warning("PostgreSQL is back")
             self._database.regain()
+        self.in_recovery, self.read_only = row["in_recovery"], row["read_only"]
+        if self.in_recovery or self.read_only:
+            await self._database.leave()
+        self.breaking_step = row["breaking_step"] or 0
         self.installation = row["id"]
         self.push_paused = row["push_paused"]
         self._switch_pop(paused=row["pop_paused"])

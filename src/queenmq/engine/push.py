@@ -8,25 +8,26 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import numpy as np
 
 from queenmq.config import Settings
 from queenmq.engine import drafts
 from queenmq.engine.answers import answered, written
-from queenmq.engine.arrays import PUSH_ARGUMENTS, lines, listed, parameters
+from queenmq.engine.arrays import PUSH_ARGUMENTS, lines, listed, once
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database, OutcomeUnknown
-from queenmq.engine.dedup import DedupWindow
+from queenmq.engine.database import Database
 from queenmq.engine.drafts import NO_KEYS, Draft, Flush, IdKey, Keys, Original
 from queenmq.engine.keys import among
-from queenmq.engine.originals import Originals, PartitionIds, told_ids
-from queenmq.engine.partitions import Partitions
+from queenmq.engine.memory import History, Memory
+from queenmq.engine.originals import PartitionIds, told_ids
+from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.recent_ids import WrittenIds, give_keys
+from queenmq.engine.replication import BARRIER
 from queenmq.engine.requests import PushRequest, check, end_to_end, given
-from queenmq.engine.segments import Segment, SegmentCache
+from queenmq.engine.segments import Segment
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError, Refused
 from queenmq.model import FlushMark, Outgoing, Pushed
@@ -36,25 +37,24 @@ ATTEMPTS_MAX = 10  # to settle with other writers of the same ids
 FURTHER_MESSAGES = 1_000  # that wait, before a further call goes out beside the one in flight
 FLUSH_BYTES_MAX = 64 << 20  # of payloads in one call, unless a single request has more
 
-PUSH = f"select * from queen.push_segments({parameters(*PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
+PUSH = once("push_segments", *PUSH_ARGUMENTS)
 FIND_FLUSH = "select * from queen.find_flush($1, $2, $3)"
-EXISTING = "select count(*) from queen.partition_lookup where partition_id = any ($1)"
+EXISTING = f"""
+select (select count(*) from queen.partition_lookup where partition_id = any ($1) and queen.check_incarnation($2)),
+       case when $3 then {BARRIER} end
+"""  # noqa: S608 (ours)
 NOTHING_MISSED = dict.fromkeys(("missed_segments", "missed_offsets", "missed_times", "missed_ids"))
 
 
 class Pusher:
     """Takes messages from callers and appends them to their partitions."""
 
-    def __init__(self, database: Database, settings: Settings, cipher: Cipher, cache: SegmentCache, bell: Bell) -> None:
-        self.partitions = Partitions(database)
+    def __init__(self, database: Database, settings: Settings, cipher: Cipher, history: History, bell: Bell) -> None:
         self._database = database
         self._settings = settings
         self._cipher = cipher
-        self._cache = cache
+        self._history = history
         self._bell = bell
-        self._window = DedupWindow(settings.dedup_bytes_max)
-        self._originals = Originals(database, self._window)
-        self._in_flight: dict[UUID, Flush] = {}
         self._calls = asyncio.Semaphore(settings.push_calls_max)
         self.batcher = Batcher(
             self._push_all,
@@ -65,26 +65,25 @@ class Pusher:
             ahead=1,
         )
 
-    def close(self) -> None:
-        """Give back what is kept outside of memory; nothing can be pushed any more."""
-        self._window.files.close()
-
     async def push(self, messages: Sequence[Outgoing]) -> Sequence[Pushed]:
         """Append messages, all or none; answers in their order."""
         return await self.batcher.submit(self.check(messages)) if messages else []
 
     def check(self, messages: Sequence[Outgoing]) -> PushRequest:
         """Refuse what cannot be pushed before it meets other requests."""
-        return check(messages, self.partitions, self._settings.payload_bytes_max)
+        return check(messages, self._history.memory.partitions, self._settings.payload_bytes_max)
 
     def _weight(self, request: PushRequest) -> int:
         """What a request fills of a call, by its messages or by its bytes."""
         return max(request.size, request.byte_count * self._settings.push_messages_max // FLUSH_BYTES_MAX)
 
     async def _push_all(self, requests: list[PushRequest]) -> Sequence[Sequence[Pushed] | QueenError]:
+        return await self._history.run(lambda memory: self._push_with(memory, requests))
+
+    async def _push_with(self, memory: Memory, requests: list[PushRequest]) -> Sequence[Sequence[Pushed] | QueenError]:
         told: dict[IdKey, Original] = {}
         for _ in range(ATTEMPTS_MAX):
-            flush = await self.prepare(requests, told)
+            flush = await self.prepare(memory, requests, told)
             try:
                 row = await self._write(flush) if flush.drafts else None
                 if row is None or row["first_offsets"] is not None:
@@ -98,14 +97,14 @@ class Pusher:
 
     # -- before the call
 
-    async def prepare(self, requests: Sequence[PushRequest], told: dict[IdKey, Original]) -> Flush:
+    async def prepare(self, memory: Memory, requests: Sequence[PushRequest], told: dict[IdKey, Original]) -> Flush:
         """Resolve names, group into segments, learn the ids of their partitions, leave out duplicates.
 
         `told`: originals that a refused call has named.
         """
         request = end_to_end(requests)
-        looked_up = await self.partitions.resolve(request.targets)
-        partitions = self.partitions.of(request.targets)  # as of now: others may forget them while we wait
+        looked_up = await memory.partitions.resolve(request.targets)
+        partitions = memory.partitions.of(request.targets)  # as of now: others may forget them while we wait
         segments = drafts.segmented(request, partitions)
         ids: list[PartitionIds] = []
         keys, originals = NO_KEYS, told
@@ -113,16 +112,16 @@ class Pusher:
             fresh = [each for each in segments if each.ids is not None and each.has_window]
             ids = [(each.partition, given(each.ids or ())) for each in fresh]
             keys = give_keys(fresh, [own for _, own in ids])
-            originals = await self._originals.find(ids, keys, lambda: self._clash(keys)) | told
+            originals = await memory.originals.find(ids, keys, lambda: _clash(memory, keys)) | told
         done = asyncio.get_running_loop().create_future()
-        flush = Flush(uuid4(), done, request, np.sort(keys), segments, looked_up, self._window.lessons)
+        flush = Flush(uuid4(), memory, done, request, np.sort(keys), segments, looked_up, memory.window.lessons)
         if originals or (flush.keys[1:] == flush.keys[:-1]).any():
             flush.drafts = drafts.segmented(request, partitions, self._left_out(flush, originals))
             give_keys([each for each in flush.drafts if each.has_window])
         if flush.drafts and request.ids is not None:
             flush.encode_ids()
         for partition, _ in ids:
-            entry = self._window.get(partition.id)
+            entry = memory.window.get(partition.id)
             if entry is not None:
                 flush.entries[partition.id] = entry
                 flush.expected[partition.id] = entry.known
@@ -134,8 +133,8 @@ class Pusher:
             self.finish(flush)
             raise
         self.finish(flush)
-        self.partitions.drop(request.targets)
-        return await self.prepare(requests, {})
+        memory.partitions.drop(request.targets)
+        return await self.prepare(memory, requests, {})
 
     def _left_out(self, flush: Flush, originals: dict[IdKey, Original]) -> set[int]:
         """Where messages are that are there already, or come earlier in this flush; they are noted."""
@@ -160,24 +159,32 @@ class Pusher:
 
     def _begin(self, flush: Flush) -> None:
         """From here until it is finished, this flush and the others in flight know of each other."""
-        flush.beside.update(self._in_flight)
-        for other in self._in_flight.values():
+        in_flight = flush.memory.in_flight
+        flush.beside.update(in_flight)
+        for other in in_flight.values():
             other.beside.add(flush.id)
-        self._in_flight[flush.id] = flush
-        self._window.begin(flush.id, flush.keys)
+        in_flight[flush.id] = flush
+        flush.memory.window.begin(flush.id, flush.keys)
 
     async def _originals_exist(self, flush: Flush) -> bool:
-        """Duplicates are found in memory; a partition that holds their originals may have been deleted."""
+        """Duplicates are found in memory; a partition that holds their originals may have been deleted.
+
+        Where nothing is left to write, this is the call that finds out whether the memory is of this incarnation.
+        Then it also waits until the synchronous standbys have the originals.
+        """
         if not flush.duplicates:
             return True
         asked = {partition.id for _, partition, _, _ in flush.duplicates}
         asked -= {draft.partition.id for draft in flush.drafts}  # of these the call will tell
-        return not asked or await self._database.value(EXISTING, list(asked)) == len(asked)
+        if not asked:
+            return True
+        incarnation, alone = flush.memory.incarnation, not flush.drafts
+        return bool(await self._database.value(EXISTING, list(asked), incarnation, alone) == len(asked))
 
     def finish(self, flush: Flush) -> None:
         """The flush is over, one way or the other: those who wait for its ids may look again."""
-        if self._in_flight.pop(flush.id, None) is not None:
-            self._window.end(flush.id)
+        if flush.memory.in_flight.pop(flush.id, None) is not None:
+            flush.memory.window.end(flush.id)
             flush.done.set_result(None)
 
     async def relearn(self, flush: Flush, refusal: PartitionNotFound | EncryptionRequired) -> None:
@@ -185,17 +192,13 @@ class Pusher:
         encrypted = any(draft.partition.queue.encrypted for draft in flush.drafts)
         if isinstance(refusal, EncryptionRequired) and encrypted and not self._cipher.can_encrypt:
             raise refusal
-        self.partitions.drop(flush.request.targets)
-        await self.partitions.resolve(flush.request.targets)
-
-    def _clash(self, keys: Keys) -> Flush | None:
-        """A flush in flight that seems to carry one of our ids: its outcome decides about ours."""
-        return next((flush for flush in self._in_flight.values() if among(flush.keys, keys).any()), None)
+        flush.memory.partitions.drop(flush.request.targets)
+        await flush.memory.partitions.resolve(flush.request.targets)
 
     # -- the call
 
     def arguments(self, flush: Flush) -> list[Any]:
-        """The arguments of queen.push_segments, for `parameters`."""
+        """The arguments of queen.push_segments, for `parameters`; the last one is p_incarnation."""
         segments, request = flush.drafts, flush.request
         encrypted = [draft.partition.queue.encrypted for draft in segments]
         seals = any(encrypted)
@@ -211,6 +214,7 @@ class Pusher:
             flush.id,
             list(flush.beside) if request.ids is not None else None,
             lines([draft.headers for draft in segments]) if request.headers is not None else None,
+            flush.memory.incarnation,
         ]
 
     def _sealed(self, draft: Draft) -> bytes:
@@ -221,7 +225,9 @@ class Pusher:
     async def _write(self, flush: Flush) -> Any:
         async with self._calls:
             self._expect_more(flush)
-            row = await self.write(flush, lambda: self._database.row(PUSH, *self.arguments(flush), repeatable=False))
+            row = await self.write(
+                flush, lambda call_id: self._database.row(PUSH, *self.arguments(flush), call_id, repeatable=False)
+            )
             if row["first_offsets"] is not None:
                 self._remember(flush, row)
         await asyncio.sleep(0)  # a flush that is ready goes out before this one is answered
@@ -232,14 +238,15 @@ class Pusher:
 
         Unless we were told of others' ids since, with which ours were not compared.
         """
-        if flush.lessons == self._window.lessons:
-            get, entries = self._window.get, flush.entries
+        window = flush.memory.window
+        if flush.lessons == window.lessons:
+            get, entries = window.get, flush.entries
             flush.expected = {
                 id: entry.known if (entry := get(id)) is not None and entry is entries[id] else known
                 for id, known in flush.expected.items()
             }
 
-    async def write(self, flush: Flush, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def write(self, flush: Flush, call: Callable[[int], Awaitable[Any]]) -> Any:
         """Make the call that writes a flush; when its answer is lost, find out what it did."""
         # As of now: later our other calls may have seen more, and what we look for lies before that.
         seen = {draft.partition.id: draft.partition.seen_offset for draft in flush.drafts}
@@ -250,7 +257,7 @@ class Pusher:
         except BaseException as error:
             self._doubt(flush)
             if isinstance(error, OutcomeUnknown):
-                error.mark = FlushMark(flush.id, error.backend, list(seen), list(seen.values()))
+                error.mark = FlushMark(flush.id, list(seen), list(seen.values()), error.call_id)
             raise
 
     async def _outcome(self, flush: Flush, seen: dict[int, int]) -> dict[str, Any] | None:
@@ -272,10 +279,10 @@ class Pusher:
         Our other calls were told of all ids but these, because we said that we knew them.
         """
         for partition_id, expected in list(flush.expected.items()):
-            entry = self._window.get(partition_id)
+            entry = flush.memory.window.get(partition_id)
             if entry is not None:
                 entry.known = min(entry.known, expected)
-            for other in self._in_flight.values():
+            for other in flush.memory.in_flight.values():
                 other.expected.pop(partition_id, None)
 
     # -- after the call
@@ -297,11 +304,11 @@ class Pusher:
         ):
             partition = flush.drafts[segment - 1].partition
             if ids is None:
-                self._window.drop(partition.id)
+                flush.memory.window.drop(partition.id)
                 partition.seen_offset = max(partition.seen_offset, offset)
             else:
                 missed.append(told_ids(partition, offset, ids, created_at))
-        self._window.learn(missed)
+        flush.memory.window.learn(missed)
         for each in missed:
             for offset, id in enumerate(each.ids, each.first_offset):
                 if id is not None and id in ours[each.partition.id]:
@@ -336,25 +343,25 @@ class Pusher:
         """Keep the ids that were written, and those that we were told of, for those who push them again."""
         self.learn(flush, row)
         remembered: list[WrittenIds] = []
-        get, entries, expected = self._window.get, flush.entries, flush.expected
+        window, entries, expected = flush.memory.window, flush.entries, flush.expected
         for draft, first_offset, created_at in written(flush, row):
             partition, count = draft.partition, len(draft.places)
             partition.seen_offset = max(partition.seen_offset, first_offset + count)
-            entry = get(partition.id)
+            entry = window.get(partition.id)
             if entry is None:
                 continue
             if draft.ids is not None and partition.id not in entries:
-                self._window.drop(partition.id)  # nobody asked for these ids to be new: they are not among our keys
+                window.drop(partition.id)  # nobody asked for these ids to be new: they are not among our keys
                 continue
             # The call has looked at, and told, all below our segment; but not to one who began to listen later.
             if entry.known < first_offset and entries.get(partition.id) is entry and partition.id in expected:
                 entry.catch_up(first_offset)
             remembered.append(WrittenIds(partition, first_offset, count, draft.kept_ids or (), created_at, draft.keys))
-        self._window.add(remembered)
+        window.add(remembered)
 
     def _keep(self, flush: Flush, row: Any) -> None:
         """Keep the segments that were written, for those who pop them next."""
-        self._cache.put(
+        flush.memory.segments.put(
             Segment(
                 draft.partition.id,
                 first_offset,
@@ -368,3 +375,8 @@ class Pusher:
             )
             for draft, first_offset, created_at in written(flush, row)
         )
+
+
+def _clash(memory: Memory, keys: Keys) -> Flush | None:
+    """A flush in flight that seems to carry one of our ids: its outcome decides about ours."""
+    return next((flush for flush in memory.in_flight.values() if among(flush.keys, keys).any()), None)

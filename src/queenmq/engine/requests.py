@@ -15,6 +15,7 @@ from queenmq.engine.partitions import Name, Partitions, check_name
 from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
 from queenmq.model import Outgoing, Payloads
 from queenmq.model.lazily import Lazily
+from queenmq.model.payload_limits import check_limits
 from queenmq.model.payloads import NOT_JSON, check_json, cut, json_array
 
 SEGMENT_MESSAGES_MAX = 1_000
@@ -211,6 +212,7 @@ def _checked_array(payloads: list[bytes], lengths: list[int], bytes_max: int) ->
         if not joined.isascii():
             joined.decode()
         if _same(cut(joined), payloads, lengths):
+            check_limits(joined, payloads)
             return joined
     except NOT_JSON:
         pass

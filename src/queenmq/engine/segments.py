@@ -26,7 +26,7 @@ _uuids = msgspec.json.Decoder(list[UUID | None])
 _nothing = Raw(b"null")
 _first_offset = attrgetter("first_offset")
 
-FETCH = "select * from queen.fetch_segments($1, $2, $3, $4)"
+FETCH = "select * from queen.fetch_segments($1, $2, $3, $4, $5)"
 
 Range = tuple[int, int, int]  # partition id, from, to
 
@@ -97,6 +97,10 @@ class SegmentCache:
         self._turns: deque[Segment] = deque()
         self._partitions: dict[int, list[Segment]] = {}  # by partition id, in the order of the log
 
+    def count_from(self, other: "SegmentCache") -> None:
+        """Count on where another cache has ended."""
+        self.hits, self.misses = other.hits, other.misses
+
     def share(self, partitions: int) -> int:
         """How many bytes there would be for each if so many partitions came to those that are here."""
         return self._bytes_max // (len(self._partitions) + partitions)
@@ -157,10 +161,11 @@ class SegmentCache:
 class SegmentReader:
     """The segments behind ranges of offsets, from memory or from the database."""
 
-    def __init__(self, database: Database, cipher: Cipher, cache: SegmentCache) -> None:
+    def __init__(self, database: Database, cipher: Cipher, cache: SegmentCache, incarnation: str) -> None:
         self._database = database
         self._cipher = cipher
         self._cache = cache
+        self._incarnation = incarnation
 
     async def read(self, ranges: list[Range]) -> dict[Range, Sequence[Segment] | EncryptionRequired]:
         """The segments behind the ranges; what is not in memory comes in one call."""
@@ -175,7 +180,7 @@ class SegmentReader:
         if missing:
             # Not more than can be kept until everybody has come back: half, as what is cut takes room too.
             ahead = min(AHEAD_BYTES_MAX, self._cache.share(len(missing)) // 2)
-            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)), ahead)
+            rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)), ahead, self._incarnation)
             fetched: dict[int, list[Segment]] = {}
             unreadable: list[tuple[Range, EncryptionRequired]] = []
             for row in rows:

@@ -12,14 +12,18 @@ from uuid import UUID
 from queenmq.engine.arrays import PLAIN, PUSH_ARGUMENTS, parameters
 from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, IdKey, Original
+from queenmq.engine.memory import History, Memory
 from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, Pusher
+from queenmq.engine.replication import BARRIER
 from queenmq.engine.requests import PushRequest
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import FlushMark, Outgoing
 
 PUSH = f"select * from queen.push_spooled({parameters(*[PLAIN] * 3, *PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
-POSITIONS = "select segment_id, position from queen.spool_positions where segment_id = any ($1)"
+POSITIONS = f"""
+select segment_id, position, case when $2 then {BARRIER} end from queen.spool_positions where segment_id = any ($1)
+"""  # noqa: S608 (ours)
 FORGET = "delete from queen.spool_positions where segment_id = $1"
 
 
@@ -34,14 +38,18 @@ class PositionMoved(QueenError):
 class Spooled:
     """Stores what lies in spool files; a segment is one file, a position is a number of messages."""
 
-    def __init__(self, database: Database, pusher: Pusher, bell: Bell) -> None:
+    def __init__(self, database: Database, history: History, pusher: Pusher, bell: Bell) -> None:
         self._database = database
+        self._history = history
         self._pusher = pusher
         self._bell = bell
 
-    async def positions(self, segment_ids: Sequence[UUID]) -> dict[UUID, int]:
-        """How many messages of each file are stored; files are left out of which nothing is."""
-        rows = await self._database.rows(POSITIONS, list(segment_ids))
+    async def positions(self, segment_ids: Sequence[UUID], *, replicated: bool = False) -> dict[UUID, int]:
+        """How many messages of each file are stored; files are left out of which nothing is.
+
+        With `replicated` they are on the synchronous standbys too, so that a file may be deleted.
+        """
+        rows = await self._database.rows(POSITIONS, list(segment_ids), replicated)
         return {row["segment_id"]: row["position"] for row in rows}
 
     async def forget(self, segment_id: UUID) -> None:
@@ -50,7 +58,8 @@ class Spooled:
 
     async def was_stored(self, mark: FlushMark) -> bool:
         """Whether a push happened before it was spooled."""
-        await self._database.end_backend(mark.backend)
+        if mark.call_id is not None:
+            await self._database.abandon(mark.call_id)
         return bool(await self._database.rows(FIND_FLUSH, mark.partition_ids, mark.froms, mark.flush_id))
 
     async def store(self, segment_id: UUID, start: int, end: int, messages: Sequence[Outgoing]) -> None:
@@ -59,9 +68,14 @@ class Spooled:
         Raises PositionMoved when that has happened already, or when others have moved on, and what push raises.
         """
         requests = [self._pusher.check(messages)] if messages else []
+        await self._history.run(lambda memory: self._store_with(memory, segment_id, start, end, requests))
+
+    async def _store_with(
+        self, memory: Memory, segment_id: UUID, start: int, end: int, requests: Sequence[PushRequest]
+    ) -> None:
         told: dict[IdKey, Original] = {}
         for _ in range(ATTEMPTS_MAX):
-            flush = await self._pusher.prepare(requests, told)
+            flush = await self._pusher.prepare(memory, requests, told)
             try:
                 row = await self._pusher.write(flush, partial(self._call, segment_id, start, end, flush))
                 if row["reached"] == end:
@@ -77,7 +91,7 @@ class Spooled:
                 self._pusher.finish(flush)
         raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
 
-    async def _call(self, segment_id: UUID, start: int, end: int, flush: Flush) -> Any:
+    async def _call(self, segment_id: UUID, start: int, end: int, flush: Flush, _call_id: int) -> Any:
         row = await self._database.row(PUSH, segment_id, start, end, *self._pusher.arguments(flush))
         duplicate = row["reached"] == start
         stored = row["reached"] == end and (row["first_offsets"] is not None or not flush.drafts)

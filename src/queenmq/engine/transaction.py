@@ -7,16 +7,17 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine import ack
-from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, PUSH_ARGUMENTS, parameters
+from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, PUSH_ARGUMENTS, once
 from queenmq.engine.database import Database
 from queenmq.engine.drafts import Flush, IdKey, Original
+from queenmq.engine.memory import History, Memory
 from queenmq.engine.push import ATTEMPTS_MAX, Pusher
 from queenmq.engine.requests import PushRequest
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
 from queenmq.model import Ack, Outgoing, Pushed
 
-TRANSACT = f"select * from queen.transact({parameters(*ACK_ARGUMENTS, PLAIN, *PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
+TRANSACT = once("transact", *ACK_ARGUMENTS, PLAIN, *PUSH_ARGUMENTS)
 QUEUES = """
 select distinct q.name from queen.partitions p join queen.queues q on q.id = p.queue_id where p.id = any ($1)
 """
@@ -27,8 +28,9 @@ HAPPENED = "select exists (select from queen.calls where id = $1)"
 class Transactor:
     """Runs transactions, one call each."""
 
-    def __init__(self, database: Database, pusher: Pusher, bell: Bell) -> None:
+    def __init__(self, database: Database, history: History, pusher: Pusher, bell: Bell) -> None:
         self._database = database
+        self._history = history
         self._pusher = pusher
         self._bell = bell
         self._running = 0
@@ -42,7 +44,9 @@ class Transactor:
         self._running += 1
         self._idle.clear()
         try:
-            return await self._run(acks, messages, required_leases)
+            ack.check(acks)
+            requests = [self._pusher.check(messages)] if messages else []
+            return await self._history.run(lambda memory: self._run(memory, acks, requests, required_leases))
         finally:
             self._running -= 1
             if not self._running:
@@ -53,13 +57,11 @@ class Transactor:
         await self._idle.wait()
 
     async def _run(
-        self, acks: Sequence[Ack], messages: Sequence[Outgoing], required_leases: Sequence[UUID]
+        self, memory: Memory, acks: Sequence[Ack], requests: list[PushRequest], required_leases: Sequence[UUID]
     ) -> Sequence[Pushed]:
-        ack.check(acks)
-        requests = [self._pusher.check(messages)] if messages else []
         told: dict[IdKey, Original] = {}
         for _ in range(ATTEMPTS_MAX):
-            flush = await self._pusher.prepare(requests, told)
+            flush = await self._pusher.prepare(memory, requests, told)
             try:
                 row = await self._call(acks, flush, required_leases)
                 if row["first_offsets"] is None and flush.drafts:
@@ -83,8 +85,8 @@ class Transactor:
     async def _call(self, acks: Sequence[Ack], flush: Flush, required_leases: Sequence[UUID]) -> Any:
         arguments = [*ack.arguments(ack.gather(acks)), list(required_leases), *self._pusher.arguments(flush)]
 
-        async def call() -> Any:
-            return await self._database.row(TRANSACT, *arguments, repeatable=False)
+        async def call(call_id: int) -> Any:
+            return await self._database.row(TRANSACT, *arguments, call_id, repeatable=False)
 
         async def outcome() -> Any:
             return {"first_offsets": None} if await self._database.value(HAPPENED, flush.id) else None

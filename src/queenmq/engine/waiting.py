@@ -18,7 +18,9 @@ import asyncpg
 import msgspec
 
 from queenmq.config import Settings
-from queenmq.engine.database import LOST, Connection, Database
+from queenmq.engine.database import LOST, Database
+from queenmq.engine.repeated_warning import RepeatedWarning
+from queenmq.engine.sessions import Connection
 from queenmq.errors import Busy, DatabaseUnavailable, QueenError
 from queenmq.model import PopKind
 
@@ -107,6 +109,7 @@ class Waiting:
         self._new_kind = asyncio.Event()
         self._unpaused = asyncio.Event()
         self._unpaused.set()
+        self._failed = RepeatedWarning(log, "the fallback poll failed")
 
     @property
     def paused(self) -> bool:
@@ -193,6 +196,10 @@ class Waiting:
             if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
                 entry.ring(count)
 
+    def ring_all(self) -> None:
+        """Something may be ready anywhere."""
+        self.ring(EVERY_QUEUE, FALLBACK_POLLS_MAX)
+
     def leased(self, entry: Kind) -> None:
         """A poll of this kind got a lease: those still parked want to know when it ends."""
         if entry.parked:
@@ -237,7 +244,7 @@ class Waiting:
         try:
             rows = await self._database.rows(PENDING, *map(list, zip(*kinds, strict=True)))
         except QueenError as error:
-            log.warning("the fallback poll failed", extra={"cause": repr(error)})
+            self._failed.write(error)
             return float("inf")
         due = float("inf")
         for row in rows:
@@ -266,6 +273,8 @@ class Bell:
         self._waiting = waiting
         self._unsent: dict[str, int] = {}
         self._something = asyncio.Event()
+        self._own = 0  # the server process that sends our notifications; behind a pooler only that process knows
+        self._interrupted = RepeatedWarning(log, "wake-ups from other servers are interrupted")
 
     def ring(self, queue: str, count: int = 1) -> None:
         """Something may be ready in a queue."""
@@ -279,17 +288,18 @@ class Bell:
             try:
                 await self._exchange()
             except (*LOST, asyncpg.PostgresError, QueenError) as error:
-                log.warning("wake-ups from other servers are interrupted", extra={"cause": repr(error)})
+                self._interrupted.write(error)
                 await asyncio.sleep(RECONNECT_SECONDS)
 
     async def _exchange(self) -> None:
         connection = await self._database.connect()
         try:
             await connection.execute("set synchronous_commit = off")  # a notification need not survive a crash
+            self._own = await connection.fetchval("select pg_backend_pid()")
             await connection.add_listener(CHANNEL, self._heard)
             connection.add_termination_listener(lambda _: self._something.set())
             self._something.set()  # for what could not be sent before
-            self._waiting.ring(EVERY_QUEUE, FALLBACK_POLLS_MAX)
+            self._waiting.ring_all()
             while True:
                 await self._something.wait()
                 self._something.clear()
@@ -315,8 +325,8 @@ class Bell:
             self._unsent = {queue: unsent.get(queue, 0) + self._unsent.get(queue, 0) for queue in unsent | self._unsent}
             raise
 
-    def _heard(self, connection: Connection, sender: int, _channel: str, payload: Any) -> None:
-        if sender != connection.get_server_pid():
+    def _heard(self, _connection: Connection, sender: int, _channel: str, payload: Any) -> None:
+        if sender != self._own:
             for queue, count in msgspec.json.decode(payload, type=dict[str, int]).items():
                 self._waiting.ring(queue, count)
 

@@ -12,6 +12,7 @@ from queenmq.errors import InvalidPayload
 from queenmq.model.headers import Headers
 from queenmq.model.ids import message_id, milliseconds
 from queenmq.model.lazily import Lazily
+from queenmq.model.payload_limits import check_limits
 from queenmq.model.payloads import NOT_JSON, cut
 
 DEFAULT_PARTITION = "Default"
@@ -108,6 +109,7 @@ def _read(array: bytes, count: int | None) -> Sequence[Raw]:
         raise InvalidPayload(f"the payloads are not a JSON array: {error}") from None
     if count is not None and len(elements) != count:
         raise InvalidPayload(f"{count} payloads are {len(elements)} JSON values")
+    check_limits(array, elements)
     return elements
 
 
@@ -189,6 +191,6 @@ class FlushMark(Struct, frozen=True):
     """How to find out, later, whether a push was stored whose answer was lost."""
 
     flush_id: UUID
-    backend: int  # the process that worked on it
     partition_ids: list[int]
     froms: list[int]  # offsets from which on it must lie
+    call_id: int | None = None  # to be abandoned before anybody looks (queen.abandon_call)

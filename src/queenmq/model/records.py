@@ -61,6 +61,7 @@ class StoredMessage(Struct, frozen=True, kw_only=True):
     headers: Headers = {}
     status: str | None = None
     cursor: str | None = None
+    more: bool = False  # of a page that ends here because of its bytes
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
@@ -99,6 +100,8 @@ class TraceStep(Struct, frozen=True, kw_only=True):
     seconds_since_start: float
     encrypted: bool
     payload: bytes
+    total_seconds: float  # of the whole trace
+    more: bool  # there is a next page
 
 
 class TraceEvent(Struct, frozen=True, kw_only=True):
@@ -114,6 +117,7 @@ class TraceEvent(Struct, frozen=True, kw_only=True):
     created_at: datetime
     names: list[str]
     data: Raw
+    more: bool = False  # there is a next page of the message's events
 
 
 class EventName(Struct, frozen=True, kw_only=True):
@@ -159,6 +163,8 @@ class Located(Struct, frozen=True, kw_only=True):
     offset: int | None
     lease_id: UUID | None
     lease_live: bool
+    queue_name: str | None
+    partition_name: str | None
 
 
 class LedgerLine(Struct, frozen=True, kw_only=True):

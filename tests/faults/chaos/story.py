@@ -35,7 +35,8 @@ create function public.note_lease() returns trigger language plpgsql as $$
 begin
     if new.lease_id is not null and (tg_op = 'INSERT' or old.lease_id is distinct from new.lease_id) then
         insert into public.leases
-        select new.lease_id, name, new.ready_at from queen.partitions where id = new.partition_id;
+        select new.lease_id, name, new.ready_at from queen.partitions where id = new.partition_id
+            on conflict (id, partition) do update set expires = excluded.expires;    -- a pop whose answer was lost
     end if;
     return null;
 end $$;

@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote
 
 import asyncpg
 
@@ -26,12 +25,11 @@ from queenmq.errors import ConfigurationError, DatabaseUnavailable
 
 from .account import Account
 from .binaries import has_lz4, major_version, runnable_bin_dir, wheel_bin_dir
-from .postmaster import Postmaster
+from .local import DATABASE, PORT, SUPERUSER, socket_dsn
+from .postmaster import Postmaster, end_orphans
 
-__all__ = ["EmbeddedPostgres"]
+__all__ = ["PORT", "SUPERUSER", "EmbeddedPostgres"]
 
-SUPERUSER = "postgres"
-PORT = 5432  # only a part of the socket's name: nothing listens on it
 SOCKET_PATH_BYTES_MAX = 100  # the system allows 104 to 108, its terminator included
 LOG_BYTES_MAX = 16 * 1024 * 1024
 START_SECONDS_MAX = 60
@@ -73,8 +71,10 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Make the cluster if it is new, and have it running."""
+    def start(self, *, create: bool = True) -> None:
+        """Have the cluster running; make it if there is none, or with `create=False` raise DatabaseUnavailable."""
+        if not create and not self.pgdata.exists():
+            raise DatabaseUnavailable(f"{self.pgdata} does not exist any more")
         self._prepare_data_dir()
         with _exclusive(self.data_dir / ".lock"):
             for half_made in self.data_dir.glob(".new-*"):  # by a process that was killed at it
@@ -91,12 +91,17 @@ class EmbeddedPostgres:
                 return
             self._launch()
 
+    def is_running(self) -> bool:
+        """Whether there is a server process for this directory, ready or not."""
+        return Postmaster.of(self.pgdata, wait_seconds=0) is not None
+
     def stop(self) -> None:
         """Stop what was started here; a server that was found running stays."""
         if not self.started_here:
             return
-        if Postmaster.of(self.pgdata, wait_seconds=0) is not None:  # otherwise it has crashed
-            self._run("pg_ctl", "stop", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", str(START_SECONDS_MAX))
+        with _exclusive(self.data_dir / ".lock"):  # a process that needs it starts it again, but not meanwhile
+            if self.is_running():  # otherwise it has crashed
+                self._run("pg_ctl", "stop", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", str(START_SECONDS_MAX))
         self.started_here = False
         if self._temporary_socket_dir is not None:
             shutil.rmtree(self._temporary_socket_dir, ignore_errors=True)
@@ -106,9 +111,9 @@ class EmbeddedPostgres:
         """How to connect to a database of this cluster."""
         if self._socket_dir is None:
             raise DatabaseUnavailable(f"the PostgreSQL in {self.data_dir} was not started")
-        return f"postgresql://{SUPERUSER}@/{quote(database)}?host={quote(str(self._socket_dir))}&port={PORT}"
+        return socket_dsn(self._socket_dir, database)
 
-    async def create_database(self, database: str) -> str:
+    async def create_database(self, database: str = DATABASE) -> str:
         """Have a database of this name, and say how to connect to it."""
         connection = await asyncpg.connect(self.dsn())
         try:
@@ -162,10 +167,11 @@ class EmbeddedPostgres:
         scratch.rename(self.pgdata)
 
     def _launch(self) -> None:
-        self._socket_dir = self._choose_socket_dir()
+        self._socket_dir = self._prepare_socket_dir()
         self._write_conf()
         if self.log_path.exists() and self.log_path.stat().st_size > LOG_BYTES_MAX:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        self.started_here = True  # also if it takes longer than we wait for it
         deadline = time.monotonic() + SHARED_MEMORY_SECONDS_MAX
         while True:
             try:
@@ -175,18 +181,25 @@ class EmbeddedPostgres:
                 )
                 break
             except DatabaseUnavailable as error:
-                # After a crash the orphaned backends take a moment to notice and to let go of the memory.
+                # The backends of a postmaster that was killed hold the memory until they have ended.
                 if "pre-existing shared memory block" not in str(error) or time.monotonic() > deadline:
                     raise
+                end_orphans(self.pgdata)
                 time.sleep(0.1)
-        self.started_here = True
 
-    def _choose_socket_dir(self) -> Path:
+    def _prepare_socket_dir(self) -> Path:
+        """Where the socket is: after a restart where it was before, because clients know the DSN."""
         if len(os.fsencode(self.pgdata / f".s.PGSQL.{PORT}")) <= SOCKET_PATH_BYTES_MAX:
             return self.pgdata
-        self._temporary_socket_dir = Path(tempfile.mkdtemp(prefix="queen-"))
-        self._account.give(self._temporary_socket_dir)
-        return self._temporary_socket_dir
+        if self._socket_dir is None:
+            self._socket_dir = Path(tempfile.mkdtemp(prefix="queen-"))
+        elif not self._socket_dir.exists():
+            self._socket_dir.mkdir(mode=0o700)
+        elif self._socket_dir.stat().st_uid != self._account.uid:
+            raise ConfigurationError(f"{self._socket_dir} now belongs to another account: restart the server")
+        self._account.give(self._socket_dir)
+        self._temporary_socket_dir = self._socket_dir
+        return self._socket_dir
 
     def _write_conf(self) -> None:
         settings = {

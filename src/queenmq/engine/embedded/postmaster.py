@@ -1,6 +1,7 @@
 """The running server of a data directory, as its postmaster.pid tells, checked against the process itself."""
 
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,13 @@ class Postmaster:
         return None
 
     @classmethod
+    def running(cls, pgdata: Path) -> Self | None:
+        """The server that runs on this directory and takes connections. Changes nothing; raises PermissionError."""
+        found = cls._read(pgdata)
+        ready = found is not None and found.is_ready and _lives(found.pid) and not _works_elsewhere(found.pid, pgdata)
+        return found if ready else None
+
+    @classmethod
     def _read(cls, pgdata: Path) -> Self | None:
         """Of the file's lines: the process, the socket directory (fifth) and the state (eighth)."""
         try:
@@ -44,6 +52,21 @@ class Postmaster:
             return None
         lines += [""] * 8  # it is written in steps
         return cls(pid=int(lines[0]), socket_dir=Path(lines[4]), is_ready=lines[7].strip() == "ready")
+
+
+def end_orphans(pgdata: Path) -> None:
+    """End the processes of a postmaster that was killed, as it would have done itself before a restart.
+
+    They end by themselves as soon as they wait for something; a long calculation may keep one for hours. Only Linux
+    tells which processes these are; elsewhere the next attempts to start find out when they have ended.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            of_postgres = (process / "exe").readlink().name.split(" ")[0] == "postgres"
+            if of_postgres and (process / "cwd").readlink() == pgdata.resolve():
+                os.kill(int(process.name), signal.SIGQUIT)
+        except OSError:  # it has ended, or is none of ours
+            continue
 
 
 def _lives(pid: int) -> bool:

@@ -7,12 +7,16 @@ transaction has ended; when it cannot, it sends a notification. No wake-up is lo
 """
 
 import asyncio
+import logging
 from typing import Any
 
 from queenmq.config import Settings
-from queenmq.engine.database import Connection, Database
+from queenmq.engine.database import Database
+from queenmq.engine.sessions import Connection
 from queenmq.engine.upkeep.service import Service
 from queenmq.engine.waiting import Bell
+
+log = logging.getLogger(__name__)
 
 CHANNEL = "queen_inbox"
 SLEEP_SECONDS_MAX = 10.0
@@ -50,6 +54,10 @@ class Inbox(Service):
         row = await self.database.row(SEQUENCE, self._limit)
         for queue in row["queues"]:
             self._bell.ring(queue, len(row["woken"]) or 1)
+        if row["set_aside"]:
+            log.warning(
+                "messages of the inbox set aside", extra={"messages": row["set_aside"], "see": "queen.set_aside"}
+            )
         if row["moved"]:
             self.pause_seconds = LOOK_SECONDS_MIN
         return row

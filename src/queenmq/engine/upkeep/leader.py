@@ -7,7 +7,9 @@ import logging
 import asyncpg
 
 from queenmq.config import Settings
-from queenmq.engine.database import LOST, Connection, Database
+from queenmq.engine.database import LOST, Database
+from queenmq.engine.repeated_warning import RepeatedWarning
+from queenmq.engine.sessions import Connection
 from queenmq.engine.upkeep.inbox import Inbox
 from queenmq.engine.upkeep.service import Service
 from queenmq.engine.upkeep.services import Calls, IdlePartitions, NewGroups, Retention, Stats, Ticks
@@ -19,6 +21,7 @@ log = logging.getLogger(__name__)
 CANDIDATE_SECONDS = 5.0  # how often the others ask whether the lock has become free
 
 TRY_LEAD = "select pg_try_advisory_lock(20814, 0)"
+REPAIR = "select queen.repair_slots()"
 
 
 class Leader:
@@ -29,6 +32,7 @@ class Leader:
         self._database = database
         self._settings = settings
         self._bell = bell
+        self._interrupted = RepeatedWarning(log, "upkeep is interrupted")
 
     async def run(self) -> None:
         """Candidate or leader, for ever."""
@@ -36,7 +40,7 @@ class Leader:
             try:
                 await self._stand()
             except (*LOST, asyncpg.PostgresError, QueenError) as error:
-                log.warning("upkeep is interrupted", extra={"cause": repr(error)})
+                self._interrupted.write(error)
             await asyncio.sleep(CANDIDATE_SECONDS)
 
     async def _stand(self) -> None:
@@ -47,6 +51,7 @@ class Leader:
                 await asyncio.sleep(CANDIDATE_SECONDS)
             log.info("this process does the upkeep")
             self.leading.set()
+            await self._database.value(REPAIR)
             await self._lead(connection)
         finally:
             self.leading.clear()

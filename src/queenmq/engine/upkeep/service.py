@@ -5,6 +5,7 @@ import logging
 from typing import ClassVar
 
 from queenmq.engine.database import Database
+from queenmq.engine.repeated_warning import RepeatedWarning
 from queenmq.errors import QueenError
 
 log = logging.getLogger(__name__)
@@ -18,6 +19,7 @@ class Service:
     def __init__(self, database: Database, pause_seconds: float) -> None:
         self.database = database
         self.pause_seconds = pause_seconds
+        self._failed = RepeatedWarning(log, f"a round of upkeep failed: {self.name}")
 
     async def run_once(self) -> bool:
         """One bounded round; True when there is more to do."""
@@ -34,5 +36,5 @@ class Service:
                 if await self.run_once():
                     continue
             except QueenError as error:
-                log.warning("a round of upkeep failed", extra={"service": self.name, "cause": repr(error)})
+                self._failed.write(error)
             await self.pause()

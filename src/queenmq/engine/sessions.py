@@ -1,0 +1,50 @@
+"""Sessions with PostgreSQL as Queen needs them: opened with no startup parameter that a pooler refuses.
+
+A pooler accepts `application_name` in every mode, and PgBouncer refuses nearly everything else. So a session gets its
+settings by one statement after it has connected.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+
+from queenmq.config import Settings
+
+Connection = Any  # asyncpg.Connection and its proxies have no annotations
+
+CONNECT_SECONDS_MAX = 10.0
+APPLICATION = "queen"
+NAMED = {"application_name": APPLICATION}  # the only startup parameter
+
+
+def session_settings(settings: Settings) -> dict[str, str]:
+    """What every session of ours is told."""
+    return {
+        "default_transaction_isolation": "read committed",
+        "statement_timeout": str(settings.statement_timeout_ms),
+        "lock_timeout": str(settings.lock_timeout_ms),
+        "idle_in_transaction_session_timeout": str(settings.statement_timeout_ms),
+        "jit": "off",
+        "search_path": "pg_catalog",
+        "timezone": "UTC",
+    }
+
+
+async def tell(connection: Connection, values: Mapping[str, str]) -> None:
+    """Set what a session is told, in one round trip; `values` are ours and need no escaping."""
+    calls = (f"set_config('{name}', '{value}', false)" for name, value in values.items())
+    await connection.execute(f"select {', '.join(calls)}")
+
+
+async def open_session(dsn: str, values: Mapping[str, str], application: str = APPLICATION) -> Connection:
+    """A session of one's own, which the caller closes; `dsn` must lead to one that stays (see `pooling`)."""
+    connection = await asyncpg.connect(
+        dsn, timeout=CONNECT_SECONDS_MAX, server_settings={"application_name": application}
+    )
+    try:
+        await tell(connection, values)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection

@@ -1,0 +1,20 @@
+"""SQLSTATE to error: our own codes, and those of PostgreSQL that are worth another try."""
+
+from queenmq.errors import BY_SQLSTATE, Busy, DatabaseUnavailable, QueenError, TimedOut
+
+# PostgreSQL's own conditions that are worth another try, by SQLSTATE or by its class (two characters).
+POSTGRES: dict[str, type[QueenError]] = {
+    **dict.fromkeys(("08", "53"), DatabaseUnavailable),  # connection exception; out of disk, memory or connections
+    **dict.fromkeys(("57P01", "57P02", "57P03", "57P05"), DatabaseUnavailable),  # shut down, not up yet, idle too long
+    "25006": DatabaseUnavailable,  # read only: a standby, until it is promoted
+    "3D000": DatabaseUnavailable,  # the database does not exist: it was dropped, and is perhaps made again
+    **dict.fromkeys(("3F000", "42883", "42P01"), DatabaseUnavailable),  # the same of the schema, a function, a table
+    **dict.fromkeys(("57014", "55P03"), TimedOut),  # statement timeout, lock not available
+    **dict.fromkeys(("40001", "40P01"), Busy),  # serialization failure, deadlock detected
+}
+
+
+def from_sqlstate(sqlstate: str, message: str | None = None, detail: str | None = None) -> QueenError | None:
+    """The error that a SQLSTATE stands for; None when it is neither ours nor one we have a word for."""
+    found = BY_SQLSTATE.get(sqlstate) or POSTGRES.get(sqlstate) or POSTGRES.get(sqlstate[:2])
+    return None if found is None else found(message, detail=detail)
