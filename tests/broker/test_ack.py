@@ -4,6 +4,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import pytest
+
 from tests.broker.shorthand import ack, data, pop, push, refused
 
 KEYS = {"index", "transactionId", "success", "error", "queueName", "partitionName", "leaseReleased", "dlq"}
@@ -136,6 +138,21 @@ async def test_an_unknown_message_or_partition_is_not_found(http, queue):
     assert told(await ack(http, message | {"transactionId": "nul \0"})) == [(False, NOT_FOUND)]
     nowhere = message | {"partitionId": "00000000-0000-0000-0000-0000ffffffff"}
     assert told(await ack(http, nowhere)) == [(False, NOT_FOUND)]
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        {"partitionId": "not-a-uuid"},
+        {"partitionId": "c56a4180-65aa-42ec-a945-5fd21dec0538"},
+        {"leaseId": "not-a-uuid"},
+        {"transactionId": "nobody"},
+    ],
+)
+async def test_a_foreign_id_in_a_batch_is_not_found_and_its_neighbours_are_acked(http, queue, foreign):
+    one, two, three = await leased(http, queue, 1, 2, 3)
+    acks = [one, two | foreign, three]
+    assert told(await ack(http, *acks)) == [(True, None), (False, NOT_FOUND), (True, None)]
 
 
 # -- leases

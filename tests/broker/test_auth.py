@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from queenmq.broker.app import ROUTES
-from queenmq.broker.server import check_protection
+from queenmq.broker.exposure import check_protection
 from queenmq.config import Settings
 from queenmq.errors import ConfigurationError
 from tests.broker import issuer

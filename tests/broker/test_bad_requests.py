@@ -40,9 +40,6 @@ ACK = {"transactionId": "t", "partitionId": PARTITION}
         ("/ack", b"nothing", "INVALID_JSON"),
         ("/ack", {"transactionId": "t"}, "INVALID_ARGUMENT"),
         ("/ack", {"partitionId": PARTITION}, "INVALID_ARGUMENT"),
-        ("/ack", ACK | {"partitionId": "no uuid"}, "INVALID_ARGUMENT"),
-        ("/ack", ACK | {"partitionId": "ffffffff-0000-0000-0000-000000000001"}, "INVALID_ARGUMENT"),
-        ("/ack", ACK | {"leaseId": "no uuid"}, "INVALID_ARGUMENT"),
         ("/ack", ACK | {"status": "done"}, "INVALID_STATUS"),
         ("/ack", ACK | {"consumerGroup": "nul \0"}, "INVALID_NAME"),
         ("/ack/batch", {"acknowledgments": {}}, "INVALID_ARGUMENT"),
@@ -163,7 +160,7 @@ async def test_limits_are_settings(serve):
         refused(await http.get("/pop/queue/q?batch=11"), 400, "INVALID_ARGUMENT")
         assert (await http.get("/pop/queue/q?batch=10")).status_code == 204
         assert (await http.post("/push", json={"items": [ITEM] * 3})).status_code == 201
-    slow = b"POST /api/v1/push HTTP/1.1\r\nhost: queen\r\ncontent-length: 100\r\n\r\n{"
+    slow = b"POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{"
     async with Raw.connected(server) as client:
         client.send(slow)
         refused(await client.answer(), 408, "BODY_TIMEOUT")

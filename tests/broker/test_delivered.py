@@ -39,7 +39,7 @@ json = st.recursive(
 def test_whatever_is_delivered_reads_as_it_is_documented(delivered):
     payloads, ids, retries = map(list, zip(*delivered, strict=True))
     given_ = run(3, payloads, ids, retries)
-    told = RunTexts().told(given_, "the lease")
+    told = RunTexts().told("now", given_, "the lease")
     read = messages(told.text)
     assert [msgspec.json.decode(message.data) for message in read] == payloads
     assert [message.retry_count for message in read] == retries
@@ -54,9 +54,9 @@ def test_whatever_is_delivered_reads_as_it_is_documented(delivered):
 def test_old_texts_make_room():
     texts = RunTexts(bytes_max=1_000)
     for partition in range(1, 20):
-        assert len(messages(texts.told(run(partition, ["x" * 100]), "lease").text)) == 1
+        assert len(messages(texts.told("now", run(partition, ["x" * 100]), "lease").text)) == 1
         assert 0 < texts.bytes <= 1_000
-    assert len(messages(texts.told(run(50, ["x" * 2_000]), "lease").text)) == 1
+    assert len(messages(texts.told("now", run(50, ["x" * 2_000]), "lease").text)) == 1
     assert texts.bytes == 0
 
 

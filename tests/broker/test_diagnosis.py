@@ -1,4 +1,4 @@
-"""/why, /ledger, /verify and /doctor."""
+"""/why, /ledger, /unread, /verify and /doctor."""
 
 import asyncpg
 
@@ -30,6 +30,15 @@ async def test_why_looks_at_one_partition_or_at_a_few(http, queue):
     [reason] = await get(http, f"/why/{queue}", partition="b")
     assert reason["partition"] == "b"
     refused(await http.get(f"/why/{queue}", params={"limit": 0}), 400, "INVALID_ARGUMENT")
+
+
+async def test_a_queue_that_no_group_reads_is_listed_with_its_backlog(http, queue):
+    await push(http, queue, 1, 2, 3)
+    [line] = [each for each in await get(http, "/unread") if each["queue"] == queue]
+    assert line.pop("seconds") >= 0
+    assert line == {"queue": queue, "partitions": 1, "pushed": 3, "messages": 3}
+    await pop(http, queue, consumerGroup="g")
+    assert queue not in [each["queue"] for each in await get(http, "/unread")]
 
 
 async def test_verify_finds_a_message_that_is_not_accounted_for(http, queue, module_database):

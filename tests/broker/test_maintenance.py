@@ -2,6 +2,7 @@
 
 import asyncio
 
+from tests import waits
 from tests.broker.shorthand import data, drained, maintenance, pop, push, refused, until
 from tests.faults.log import stored
 
@@ -22,12 +23,15 @@ async def test_maintenance_is_shared_by_all_servers(serve, connection):
     assert await stored(connection) == {("orders", "one"): [1], ("orders", "two"): [1, 2]}
 
 
+async def _paused(http):
+    return (await http.get("/system/maintenance/pop")).json()["enabled"]
+
+
 async def test_paused_deliveries_look_like_an_empty_queue_and_polls_wait(serve):
     one, two = await serve(), await serve()
     async with one.client() as first, two.client() as second:
         assert await maintenance(first, enabled=True, what="/pop") == {"enabled": True}
-        while not (await second.get("/system/maintenance/pop")).json()["enabled"]:
-            pass
+        await waits.until("the other server pauses deliveries", lambda: _paused(second))
         poll = asyncio.create_task(pop(second, "orders", wait=True, timeout=60_000))
         await push(first, "orders", 1)
         await pop(first, "orders", status=204)

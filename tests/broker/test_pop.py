@@ -174,7 +174,9 @@ async def test_a_new_group_starts_where_it_asks_to(http, queue, module_database)
     await push(http, queue, "fresh")
     for group in ("new", "only", "now"):
         assert data(await pop(http, queue, consumerGroup=group, batch=9)) == ["fresh"]
-    assert data(await pop(http, queue, consumerGroup="all", subscriptionMode="all", batch=9)) == ["old", "fresh"]
+    for mode in ("all", "from_beginning"):
+        popped = await pop(http, queue, consumerGroup=mode, subscriptionMode=mode, batch=9)
+        assert data(popped) == ["old", "fresh"]
     since = {"consumerGroup": "since", "subscriptionFrom": "2020-01-01T00:00:00Z", "batch": 9}
     assert data(await pop(http, queue, **since)) == ["old", "fresh"]
 
@@ -183,3 +185,13 @@ async def test_a_group_older_than_its_queue_misses_nothing(http, queue):
     await pop(http, queue, status=204, consumerGroup="early", subscriptionMode="new")
     await push(http, queue, "first")
     assert data(await pop(http, queue, consumerGroup="early")) == ["first"]
+
+
+async def test_an_answer_that_is_cut_short_says_that_there_is_more(serve, queue):
+    server = await serve(pop_bytes_max=1_000)
+    async with server.client() as http:
+        await push(http, queue, *["x" * 400] * 3)
+        first = await pop(http, queue, batch=10, autoAck=True)
+        second = await pop(http, queue, batch=10, autoAck=True)
+    assert (len(first["messages"]), first["more"]) == (2, True)
+    assert (len(second["messages"]), "more" in second) == (1, False)

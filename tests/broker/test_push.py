@@ -65,6 +65,17 @@ async def test_a_full_queue_refuses_and_says_how_full_it_is(http, queue, full_qu
     assert [(each["status"], each.get("code")) for each in mixed] == [("failed", "QUEUE_FULL"), ("queued", None)]
 
 
+async def test_an_accepted_push_tells_the_capacity_when_asked(http, queue, full_queue):
+    items = [{"queue": queue, "payload": 1}, {"queue": full_queue, "payload": 2}]
+    accepted, rejected = (await http.post("/push?capacity=true", json={"items": items})).json()
+    assert (accepted["queueDepth"], accepted["remainingCapacity"]) == (1, None)
+    assert "queueDepth" not in rejected
+    array = (await http.post(f"/push/queue/{queue}?capacity=true", json=[1, 2])).json()
+    assert (array["queueDepth"], array["remainingCapacity"]) == (3, None)
+    assert "queueDepth" not in (await http.post("/push", json={"items": items[:1]})).json()[0]
+    refused(await http.post("/push?capacity=perhaps", json={"items": items}), 400, "INVALID_ARGUMENT")
+
+
 @pytest.fixture
 async def full_queue(server, http, queue, module_database):
     connection = await asyncpg.connect(module_database)

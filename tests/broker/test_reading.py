@@ -73,6 +73,21 @@ async def test_what_was_deleted_is_out_of_range(http, server, queue, module_data
     assert payloads(new) == [3]
 
 
+async def test_a_reader_whose_last_record_was_lost_is_told_so(http, queue):
+    await push(http, queue, 1)
+    await push(http, queue, 2)
+    [found] = await fetch(http, entry(queue))
+    known, lost = await fetch(
+        http,
+        *(entry(queue, offset=1, previousTs=ts) for ts in (found["records"][0]["ts"], "2030-01-31T12:00:00.000001Z")),
+    )
+    assert payloads(known) == [2]
+    assert lost == {"records": [], "highWatermark": 2, "logStartOffset": 0, "error": "POSITION_LOST"}
+    refused(
+        await http.post("/fetch", json={"entries": [entry(queue, previousTs="yesterday")]}), 400, "INVALID_ARGUMENT"
+    )
+
+
 async def test_an_unknown_partition_harms_no_other(http, queue):
     await push(http, queue, 1)
     nowhere, found, none = await fetch(http, entry(f"{queue}-x"), entry(queue), entry(queue, "none"))

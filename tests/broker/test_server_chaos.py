@@ -28,6 +28,7 @@ from tests.faults.chaos.verdict import complaints
 from tests.faults.chaos.visitor import Place, Remote, Visitor
 from tests.faults.chaos.worker import GROUPS
 from tests.fixtures.servers import Served
+from tests.waits import WAIT_SECONDS_MAX
 
 SERVERS = 2
 VISITORS = 8
@@ -57,8 +58,9 @@ class House:
         """Stop in peace, when the spools are empty: until then a push has to queue up there."""
         for place, server in zip(self.places, self._servers, strict=True):
             probe = {"items": [{"queue": "probe", "payload": None}]}
-            while (await place.http.post("/push", json=probe)).status_code != 201:
-                pass
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                while (await place.http.post("/push", json=probe)).status_code != 201:
+                    pass
             await place.http.aclose()
             await server.stop()
 

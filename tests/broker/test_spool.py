@@ -12,6 +12,7 @@ import pytest
 from tests.broker.shorthand import SPOOL_SECONDS_MAX, ack, data, drained, maintenance, pop, push, refused, until
 from tests.faults.log import stored
 from tests.faults.test_restarts import start, stop
+from tests.waits import WAIT_SECONDS_MAX
 
 QUICK_SECONDS_MAX = 8.0  # nobody waits for a connection, which would be given up after ten
 
@@ -191,7 +192,7 @@ async def test_a_push_whose_outcome_is_unknown_is_stored_once(serve, proxy, conn
         await push(http, "orders", 1)
         fault = proxy.cut_before_request if moment == "before" else proxy.cut_after_request
         lost = fault("push_segments", times=None)
-        proxy.cut_before_request("pg_terminate_backend", times=None)  # so that nobody can ask what became of it
+        proxy.cut_before_request("queen.abandon_call", times=None)  # so that nobody can ask what became of it
         told = await push(http, "orders", 2, 3, status=202)
         assert lost.seen == 1
         assert [each["status"] for each in told] == ["buffered", "buffered"]
@@ -235,8 +236,9 @@ async def test_order_and_number_under_traffic_while_postgresql_restarts(serve, o
 
     async def more(count):
         goal = {name: number + count for name, number in sent.items()}
-        while any(sent[name] < goal[name] for name in sent):
-            await asyncio.wait(producers, timeout=0.01, return_when=asyncio.FIRST_EXCEPTION)
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while any(sent[name] < goal[name] for name in sent):
+                await asyncio.wait(producers, timeout=0.01, return_when=asyncio.FIRST_EXCEPTION)
 
     producers = [asyncio.create_task(produce(name)) for name in sent]
     async with server.client() as http:

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.broker.shorthand import data, pop, push, refused
+from tests.broker.shorthand import data, pop, push
 
 
 def ack_of(message, **fields):
@@ -78,9 +78,21 @@ async def test_a_required_lease_that_is_gone_undoes_everything(http, queue, mess
     await pop(http, f"{queue}-next", status=204)
 
 
-async def test_a_push_that_is_refused_undoes_everything(http, queue, message):
-    body = {"operations": [ack_of(message), push_of(f"{queue}-next", "fine"), push_of("poison \0", 1)]}
-    refused(await http.post("/transaction", json=body), 400, "INVALID_NAME")
+async def test_a_push_with_a_bad_name_is_the_result_that_failed_and_undoes_everything(http, queue, message):
+    told = await transact(http, ack_of(message), push_of(f"{queue}-next", "fine"), push_of("poison \0", 1))
+    assert (told["success"], told["code"]) == (False, "INVALID_NAME")
+    assert [(each["index"], each["type"], each["success"]) for each in told["results"]] == [(2, "push", False)]
+    await pop(http, f"{queue}-next", status=204)
+    assert (await transact(http, ack_of(message)))["success"]
+
+
+async def test_a_push_to_a_full_queue_is_the_result_that_failed_and_undoes_everything(http, queue, message):
+    full = f"{queue}-full"
+    await http.post("/configure", json={"queue": full, "options": {"maxSize": 1}})
+    told = await transact(http, ack_of(message), push_of(f"{queue}-next", "fine"), push_of(full, 1), push_of(full, 2))
+    assert (told["success"], told["code"]) == (False, "QUEUE_FULL")
+    [result] = told["results"]
+    assert (result["index"], result["type"], result["success"], result["queueName"]) == (2, "push", False, full)
     await pop(http, f"{queue}-next", status=204)
     assert (await transact(http, ack_of(message)))["success"]
 

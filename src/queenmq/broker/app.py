@@ -28,13 +28,14 @@ from queenmq.broker.routes import (
 from queenmq.broker.routing import Route
 from queenmq.broker.spool import Spool
 from queenmq.config import Settings
-from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Verification
+from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Unread, Verification
 from queenmq.engine import Engine
 from queenmq.engine.presence import Presence
+from queenmq.engine.readiness import Readiness
 
 ROUTES: Sequence[Route] = (
     # -- traffic
-    Route("POST", "/api/v1/push", push.push, "producer", takes=push.PushBody, gives=list[push.PushResult]),
+    Route("POST", "/api/v1/push", push.push, "producer", takes=push.PushBody, gives=push.Results, query=push.QUERY),
     Route(
         "POST",
         "/api/v1/push/queue/{queue}",
@@ -161,13 +162,21 @@ ROUTES: Sequence[Route] = (
         gives=traces.NamedEvents,
         query=traces.PAGE_QUERY,
     ),
-    Route("GET", "/api/v1/traces/id/{trace}", traces.follow, "read-only", gives=traces.TraceSteps),
+    Route(
+        "GET",
+        "/api/v1/traces/id/{trace}",
+        traces.follow,
+        "read-only",
+        gives=traces.TraceSteps,
+        query=traces.CURSOR_QUERY,
+    ),
     Route(
         "GET",
         "/api/v1/traces/{partition_id}/{transaction}",
         traces.list_of_message,
         "read-only",
         gives=traces.MessageEvents,
+        query=traces.CURSOR_QUERY,
     ),
     # -- maintenance
     Route("GET", "/api/v1/system/maintenance", system.maintenance, "read-only", gives=system.PushMaintenance),
@@ -352,11 +361,12 @@ ROUTES: Sequence[Route] = (
         gives=list[LedgerTotal],
         query=diagnosis.LEDGER_QUERY,
     ),
+    Route("GET", "/api/v1/unread", diagnosis.unread, "read-only", gives=list[Unread]),
     Route("GET", "/api/v1/verify", diagnosis.verify, "admin", gives=Verification, query=diagnosis.LEDGER_QUERY),
     Route("GET", "/api/v1/doctor", diagnosis.doctor, "admin", gives=Checkup),
     # -- the server
     Route("GET", "/health", health.health, None, gives=health.Health),
-    Route("GET", "/ready", health.ready, None, gives=health.Readiness),
+    Route("GET", "/ready", health.ready, None, gives=health.ReadyAnswer),
     Route("GET", "/metrics", health.metrics, "read-only", gives=health.MetricsAnswer),
     Route("GET", "/metrics/prometheus", health.prometheus, "read-only"),
     Route("GET", "/openapi.json", openapi.openapi, None),
@@ -372,6 +382,7 @@ class Broker:
     ) -> None:
         self.engine = engine
         self.presence = presence
+        self.readiness = Readiness(engine.database, presence)
         self.spool = spool
         self.settings = settings
         self.metrics = metrics

@@ -32,6 +32,9 @@ ENOUGH: dict[Need, frozenset[Role]] = {
     "admin": frozenset({"admin"}),
 }
 
+# Roles of the original system under their own names, beside `admin` and `read-only`, which mean the same here.
+ORIGINAL_ROLES: dict[str, frozenset[Role]] = {"read-write": frozenset({"producer", "consumer"})}
+
 REASONS: dict[type[Exception], str] = {
     jwt.ExpiredSignatureError: "the token has expired",
     jwt.ImmatureSignatureError: "the token is not valid yet",
@@ -159,7 +162,8 @@ def _roles(claims: dict[str, Any], claim: str) -> frozenset[Role]:
     words = value.split() if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InvalidToken(f"the token's {claim} is neither a list of roles nor words in a string")
-    return frozenset(role for role in ROLES if role in words)
+    roles = frozenset(role for role in ROLES if role in words)
+    return roles.union(*(meant for name, meant in ORIGINAL_ROLES.items() if name in words))
 
 
 def _reason(error: Exception) -> str:

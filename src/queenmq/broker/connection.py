@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from queenmq.broker.framing import addressee, check_transfer_encoding
 from queenmq.broker.http import Request, Response, failure
 from queenmq.broker.refusals import HeadersTimeout, HeadersTooLarge, InvalidHttp
 from queenmq.errors import BodyTimeout, Busy, QueenError
@@ -43,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._header_bytes = 0
         self._head_bytes = 0  # of an address and headers that are not complete
         self._in_head = False
+        self._silent_bytes = 0  # of chunk extensions and trailers, since the headers or the last byte of a body
         self._incoming: Request | None = None  # the request whose body is on its way
         self._current: Request | None = None  # the one that is being answered
         self._waiting: deque[Request] = deque()
@@ -67,6 +69,7 @@ class Connection(asyncio.Protocol):
         """Bytes have come in."""
         if self._ended:
             return
+        self._silent_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:  # there is nothing to change to: what was asked is answered, and that is all
@@ -80,6 +83,8 @@ class Connection(asyncio.Protocol):
                 self._refuse(self._too_large())
             elif self._timer is None:
                 self._await(HEAD_SECONDS_MAX)
+        elif self._incoming is not None and self._silent_bytes > self._listener.header_bytes_max:
+            self._refuse(self._too_large())
         elif self._incoming is not None and not self._incoming.begun:
             self._await(self._listener.body_seconds_max)
             self._begin(self._incoming)
@@ -121,8 +126,13 @@ class Connection(asyncio.Protocol):
         self._target += target
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        self._headers[name.lower()] = value
+        """One header; trailers behind a body are ignored."""
+        if not self._in_head:
+            return
+        name = name.lower()
+        if name in self._headers:
+            value = self._headers[name] + b", " + value
+        self._headers[name] = value
         self._header_count += 1
         self._header_bytes += len(name) + len(value)
 
@@ -131,20 +141,25 @@ class Connection(asyncio.Protocol):
         headers, listener = self._headers, self._listener
         if self._header_count > HEADERS_MAX or self._header_bytes + len(self._target) > listener.header_bytes_max:
             raise self._too_large()
+        version = self._parser.get_http_version()
+        target, host = addressee(self._target, headers.get(b"host"), version)
+        if b"transfer-encoding" in headers:
+            check_transfer_encoding(headers[b"transfer-encoding"], version)
         self._in_head = False
-        request = self._incoming = Request(
-            self._parser.get_method().decode(), _origin_form(self._target), headers, listener.body_bytes_max
-        )
+        self._silent_bytes = 0
+        request = self._incoming = Request(self._parser.get_method().decode(), target, headers, listener.body_bytes_max)
+        request.host = host
         request.keep_alive = self._parser.should_keep_alive()
-        if headers.get(b"expect", b"").lower() == b"100-continue":
+        if headers.get(b"expect", b"").strip().lower() == b"100-continue":
             if request.announces_too_much():
                 request.keep_alive = False
             else:
-                self._transport.write(CONTINUE)
+                request.invite = self._invite
 
     def on_body(self, data: bytes) -> None:
         """Some of the body."""
         assert self._incoming is not None
+        self._silent_bytes = 0
         self._incoming.take(data)
 
     def on_message_complete(self) -> None:
@@ -165,12 +180,16 @@ class Connection(asyncio.Protocol):
             self._waiting.append(request)
             self._paused = True
             self._transport.pause_reading()
+            self._calm()  # a body that nobody reads is not late
         else:
             self._answer(request)
 
     def _answer(self, request: Request) -> None:
         self._current = request
         self._task = self._listener.loop.create_task(self._respond(request))
+
+    def _invite(self) -> None:
+        self._transport.write(CONTINUE)
 
     async def _respond(self, request: Request) -> None:
         if self._listener.is_full_for(self):
@@ -180,6 +199,8 @@ class Connection(asyncio.Protocol):
             response = await self._listener.respond(request)
         self._current = None
         request.answered = True
+        if request.invite is not None and not request.complete:
+            request.keep_alive = False  # the client may send the body or leave it out: nobody knows what comes next
         if not request.is_abandoned():
             self._write(request, response)
             self._go_on()
@@ -198,12 +219,20 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing() or not self._writable:
             return
         if self._waiting:
-            self._answer(self._waiting.popleft())
+            request = self._waiting.popleft()
+            self._answer(request)
+            if not request.complete:
+                self._await(self._listener.body_seconds_max)
+                self._read_on()
         elif self._refusal is not None:
             refusal, self._refusal = self._refusal, None
             self._transport.write(_framed(refusal, keep=False))
             self._hang_up(all_read=False)
-        elif self._paused:
+        else:
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._paused:
             self._paused = False
             self._transport.resume_reading()
 
@@ -270,13 +299,6 @@ def _refusal(error: HttpParserError) -> QueenError:
     if isinstance(error, HttpParserCallbackError) and isinstance(cause, QueenError):
         return cause
     return InvalidHttp(f"the request is not HTTP: {error}")
-
-
-def _origin_form(target: bytes) -> bytes:
-    """An address without the server's own: some say it, as they would to a proxy."""
-    if target.startswith(b"/") or b"://" not in target:
-        return target
-    return b"/" + target.split(b"://", 1)[1].partition(b"/")[2]
 
 
 @lru_cache(maxsize=256)

@@ -60,15 +60,19 @@ class _Own(Struct, rename="camel"):
 
 
 class RunTexts:
-    """Texts of runs, the latest ones kept."""
+    """Texts of runs, the latest ones kept. They are forgotten when the database's incarnation is another one."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self.bytes = 0  # of the texts that are kept
+        self._incarnation = ""  # of the database, to which they belong
         self._kept: OrderedDict[tuple[int, int, int], Told] = OrderedDict()  # partition, from, to
 
-    def told(self, run: Run, lease_id: str) -> Told:
+    def told(self, incarnation: str, run: Run, lease_id: str) -> Told:
         """A run's messages under a lease."""
+        if incarnation != self._incarnation:
+            self._incarnation, self.bytes = incarnation, 0
+            self._kept.clear()
         common = self._common(run.offsets, run) if isinstance(run.offsets, range) else _made(run)
         return Told(_filled(common.text, run, lease_id), common.names)
 

@@ -2,6 +2,9 @@
 
 Leases, partitions and messages are known by the texts that clients were told, and say again: nothing has to be parsed.
 Whoever acknowledges elsewhere, much later, or spells an id in another way is served by queen.locate_messages instead.
+
+All of it is found by the lease, whose id is random. If PostgreSQL loses the lease, it refuses the ack; if it has the
+lease, it also has all that was written before it. So nothing here has to be forgotten when history changes.
 """
 
 from collections import OrderedDict
@@ -22,6 +25,8 @@ class Part(Struct):
     partition_id: int
     group_id: int
     lease_id: UUID
+    queue: str
+    partition: str
     names: list[str]  # transaction ids
     offsets: list[int]
     _by_name: dict[str, int] | None = None
@@ -47,7 +52,6 @@ class Deliveries:
         self._messages_max = messages_max
         self._messages = 0
         self._leases: OrderedDict[str, dict[str, Part]] = OrderedDict()  # lease, partition
-        self._names: OrderedDict[int, tuple[str, str]] = OrderedDict()  # partition id -> queue, partition
 
     def remember(self, lease: str, runs: Iterable[tuple[Run, Sequence[str]]]) -> None:
         """Keep where the messages of a pop are, known by the names that come with each run."""
@@ -58,13 +62,12 @@ class Deliveries:
             part = parts.get(partition)
             if part is None:
                 assert held.id is not None
-                part = parts[partition] = Part(held.partition_id, held.group_id, held.id, [], [])
-                self._names[held.partition_id] = held.queue, held.partition
+                part = parts[partition] = Part(
+                    held.partition_id, held.group_id, held.id, held.queue, held.partition, [], []
+                )
             part.names += names
             part.offsets += run.offsets
         self._leases[lease] = parts
-        while len(self._names) > self._messages_max:
-            self._names.popitem(last=False)
         self._messages += _count(parts)
         while self._messages > self._messages_max and len(self._leases) > 1:
             self._messages -= _count(self._leases.popitem(last=False)[1])
@@ -73,10 +76,6 @@ class Deliveries:
         """What was delivered of a partition under a lease."""
         parts = self._leases.get(lease) if lease is not None else None
         return None if parts is None else parts.get(partition)
-
-    def names(self, partition_id: int) -> tuple[str | None, str | None]:
-        """The queue and the name of a partition that something was delivered from."""
-        return self._names.get(partition_id, (None, None))
 
     def forget(self, leases: Iterable[UUID]) -> None:
         """Leases have ended."""

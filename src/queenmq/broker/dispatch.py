@@ -6,6 +6,7 @@ from time import perf_counter
 
 from queenmq.broker.app import ROUTES, Broker
 from queenmq.broker.auth import configured_authenticator
+from queenmq.broker.browsers import Guard
 from queenmq.broker.http import Request, Response, failure
 from queenmq.broker.logs import Journal
 from queenmq.broker.routing import Route, Router
@@ -21,6 +22,7 @@ class Application:
         self.broker = broker
         self.router = Router(routes)
         self._authenticator = configured_authenticator(broker.settings)
+        self._guard = Guard(broker.settings)
         self._journal = Journal(broker.settings)
 
     async def respond(self, request: Request) -> Response:
@@ -28,7 +30,7 @@ class Application:
         metrics = self.broker.metrics
         metrics.in_flight += 1
         try:
-            response = await self._respond(request)
+            response = self._guard.mark(request, await self._respond(request))
         finally:
             metrics.in_flight -= 1
         seconds = perf_counter() - request.started
@@ -38,7 +40,10 @@ class Application:
 
     async def _respond(self, request: Request) -> Response:
         try:
+            if request.method == "OPTIONS" and (permission := self._guard.preflight(request)) is not None:
+                return permission
             route = request.route = self.router.find(request)
+            self._guard.admit(request, route)
             if self._authenticator is not None and route.role is not None:
                 await self._authenticator.admit(request, route.role)
             return await route.handler(self.broker, request)

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
+from queenmq.broker.refusals import UnsupportedEncoding
 from queenmq.errors import (
     BodyTooLarge,
     InvalidArgument,
@@ -22,13 +23,14 @@ from queenmq.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from queenmq.broker.routing import Role, Route
 
 T = TypeVar("T")
 
 JSON = ("content-type", "application/json")
+PLAIN = frozenset({b"", b"identity"})  # content encodings that change nothing
 TRUE, FALSE = frozenset({"true", "1", "yes", "on"}), frozenset({"false", "0", "no", "off"})
 
 encode = msgspec.json.Encoder().encode
@@ -43,6 +45,7 @@ class Response(Struct, frozen=True):
 
 
 EMPTY = Response(204, headers=())
+CALLS_HINT = "GET /docs shows what this call takes."
 
 
 def answer(value: object, status: int = 200) -> Response:
@@ -53,11 +56,13 @@ def answer(value: object, status: int = 200) -> Response:
 def failure(error: QueenError) -> Response:
     """An error as every client reads it: `error` is a sentence, `code` is stable, `hint` says what to do."""
     headers = [JSON]
-    body: dict[str, object] = {"error": error.message, "code": error.code, "hint": error.hint}
+    body: dict[str, object] = {"error": error.message, "code": error.code, "hint": hint_of(error)}
     if error.http_status in (429, 503):
         headers.append(("retry-after", "1"))
     if isinstance(error, Unauthorized):
         headers.append(("www-authenticate", error.challenge))
+    if isinstance(error, UnsupportedEncoding):
+        headers.append(("accept-encoding", "identity"))
     if isinstance(error, MethodNotAllowed) and error.detail is not None:
         headers.append(("allow", error.detail))
     if isinstance(error, QueueFull):
@@ -65,17 +70,24 @@ def failure(error: QueenError) -> Response:
     return Response(error.http_status, encode(body), tuple(headers))
 
 
+def hint_of(error: QueenError) -> str:
+    """What a client can do; for a bad request that means: where this server describes its calls."""
+    return error.hint or CALLS_HINT
+
+
 class Request:
     """One request: where it goes, what it asks, and who asks."""
 
     __slots__ = ("_arrival", "_body_bytes_max", "_body_chunks", "_body_size", "_gone", "_query", "answered", "begun",
-                 "complete", "headers", "keep_alive", "method", "parked_seconds", "path", "path_parameters",
-                 "phases", "producer", "query_string", "roles", "route", "started", "waits_for_client")  # fmt: skip
+                 "complete", "headers", "host", "invite", "keep_alive", "method", "parked_seconds", "path",
+                 "path_parameters", "phases", "producer", "query_string", "roles", "route", "started",
+                 "waits_for_client")  # fmt: skip
 
     def __init__(self, method: str, target: bytes, headers: dict[bytes, bytes], body_bytes_max: int) -> None:
         self.method = method
         self.path, _, self.query_string = target.decode(errors="replace").partition("?")  # as sent, not decoded
-        self.headers = headers  # by name in small letters
+        self.headers = headers  # by name in small letters; values of the same name are joined with commas
+        self.host: str | None = None  # the server's own name and port, as the client knows them
         self.path_parameters: Mapping[str, str] = {}
         self.producer: str | None = None  # who pushes, as authentication knows it
         self.roles: frozenset[Role] | None = None  # what the token allows; None where nobody is asked for one
@@ -88,6 +100,7 @@ class Request:
         self.complete = False  # all of the body is here
         self.waits_for_client = False  # answering makes no sense without the client
         self.answered = False
+        self.invite: Callable[[], None] | None = None  # tells a client that waits for it to send the body
         self._gone = False
         self._query: Mapping[str, str] | None = None
         self._body_bytes_max = body_bytes_max
@@ -138,8 +151,14 @@ class Request:
 
     async def body(self) -> bytes:
         """All of it, unless it is larger or slower than allowed."""
+        encoding = self.headers.get(b"content-encoding")
+        if encoding is not None and encoding.strip().lower() not in PLAIN:
+            raise UnsupportedEncoding(f"the body is encoded with {encoding[:100].decode('latin-1')!r}")
         if self._arrival is None and not self.complete:
             self._arrival = asyncio.get_running_loop().create_future()
+            if self.invite is not None:
+                self.invite()
+                self.invite = None
         if self._arrival is not None:
             await self._arrival
         if self._body_size > self._body_bytes_max:

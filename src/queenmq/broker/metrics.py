@@ -67,6 +67,7 @@ class Metrics:
         self.popped = 0
         self.acked = 0
         self.in_flight = 0  # requests
+        self.directory = directory  # where workers leave their numbers for each other
         self._engine = engine
         self._path = directory / str(os.getpid())
         self._requests: dict[RequestKey, Durations] = {}
@@ -103,8 +104,8 @@ class Metrics:
         """What all workers have counted: this one until now, the others until they last wrote."""
         total = Numbers()
         total.add(self.own())
-        for path in self._path.parent.glob("*[!w]"):  # not what is being written: *.new
-            if path != self._path:
+        for path in self.directory.iterdir():
+            if path != self._path and (path.name.isdigit() or path.name == ENDED):
                 with contextlib.suppress(FileNotFoundError):  # a worker has just ended
                     total.add(_numbers.decode(path.read_bytes()))
         return total

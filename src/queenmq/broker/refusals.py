@@ -1,4 +1,4 @@
-"""What a connection refuses before there is a request; it is not in the tree of `errors`: our clients never get it."""
+"""Requests that are refused for how they use HTTP, and not in the tree of `errors`: our clients do not send them."""
 
 from queenmq.errors import Refused
 
@@ -24,3 +24,35 @@ class HeadersTimeout(Refused):
     code = "HEADERS_TIMEOUT"
     http_status = 408
     hint = "Send the address and the headers without pauses."
+
+
+class UnsupportedTransferEncoding(Refused):
+    """The body is transferred in an encoding that this server cannot undo."""
+
+    code = "UNSUPPORTED_TRANSFER_ENCODING"
+    http_status = 501
+    hint = "Send the body with Content-Length, or with Transfer-Encoding: chunked and nothing else."
+
+
+class UnsupportedEncoding(Refused):
+    """The body is compressed or otherwise encoded."""
+
+    code = "UNSUPPORTED_ENCODING"
+    http_status = 415
+    hint = "Send the body as plain JSON, without Content-Encoding."
+
+
+class CrossSite(Refused):
+    """A web page of another origin made a browser send this request."""
+
+    code = "CROSS_SITE"
+    http_status = 403
+    hint = "If this page may use the server, add its origin to QUEEN_CORS_ORIGINS."
+
+
+class UnknownHost(Refused):
+    """The request is addressed to a host name that this server does not have."""
+
+    code = "UNKNOWN_HOST"
+    http_status = 421
+    hint = "Use the server's IP address or localhost, or add the name to QUEEN_HOSTS."

@@ -5,9 +5,9 @@ A worker that dies is replaced; all of them end with the server, however it ends
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -19,16 +19,16 @@ from pathlib import Path
 
 import msgspec
 
-from queenmq.broker import logs, metrics
-from queenmq.broker.keys import configured_keys
+from queenmq.broker import logs, metrics, notices
+from queenmq.broker.exposure import check_protection, exposure, is_exposed
 from queenmq.broker.worker import READY, Given
 from queenmq.config import Settings, masked
 from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.embedded.supervisor import supervised
 from queenmq.errors import BY_CODE, ConfigurationError
 
 log = logging.getLogger(__name__)
 
-DATABASE = "queen"
 RESTART_SECONDS = (0.1, 5.0)  # pause before a dead worker is replaced: at first, and at most
 
 
@@ -50,7 +50,7 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         with tempfile.TemporaryDirectory(prefix="queen-") as directory:  # where workers leave numbers for each other
-            async with self._database() as settings:
+            async with self._database(Path(directory)) as settings:
                 await self._serve((settings, port, Path(directory)))
         self._say("Queen has stopped.")
 
@@ -61,7 +61,7 @@ class Server:
         started = asyncio.create_task(ready.wait())
         await asyncio.wait((*tasks, stopped, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
-            self._greet(given[1])
+            self._greet(given)
         await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
         self._stop.set()
         started.cancel()
@@ -69,29 +69,28 @@ class Server:
         await asyncio.gather(*tasks)
 
     @contextlib.asynccontextmanager
-    async def _database(self) -> AsyncIterator[Settings]:
+    async def _database(self, directory: Path) -> AsyncIterator[Settings]:
         """The settings with a DSN: the given one, or that of a private PostgreSQL."""
         if self._settings.dsn is not None:
             yield self._settings
             return
         postgres = EmbeddedPostgres(self._settings.data_dir)
-        await asyncio.to_thread(postgres.start)
-        try:
-            yield msgspec.structs.replace(self._settings, dsn=await postgres.create_database(DATABASE))
-        finally:
-            await asyncio.to_thread(postgres.stop)
+        async with supervised(postgres, partial(notices.write, directory)):
+            yield msgspec.structs.replace(self._settings, dsn=await postgres.create_database())
 
-    def _greet(self, port: int) -> None:
+    def _greet(self, given: Given) -> None:
+        port = given[1]
         scheme = "http" if self._settings.tls_cert is None else "https"
         url = f"{scheme}://{_in_url(self._settings.host)}:{port}"
         self._say(f"Queen listens at {url}")
         if self._settings.dsn is None:
             self._say(f"  data       {self._settings.data_dir} (a private PostgreSQL)")
-        else:
-            self._say(f"  data       {masked(self._settings.dsn)}")
+        self._say(f"  database   {shlex.quote(masked(given[0].dsn or ''))}")
         self._say(f"  try it     {url}/docs")
         self._say(f"  dashboard  {url}/ (to come)")
         self._say(f"  workers    {self._workers}")
+        if is_exposed(self._settings):
+            self._say(f"  warning    {exposure(self._settings)}")
         self._say("Ctrl-C stops it.")
 
     async def _keep(self, number: int, given: Given, ready: asyncio.Event) -> None:
@@ -151,17 +150,6 @@ class Server:
             await ended
 
 
-def check_protection(settings: Settings) -> None:
-    """Refuse to serve strangers without asking who they are, unless told so."""
-    asks_for_tokens = configured_keys(settings) is not None
-    if not asks_for_tokens and not is_loopback(settings.host) and not settings.allow_unprotected:
-        raise ConfigurationError(
-            f"without authentication the server listens on loopback only, not on {settings.host}: set one of "
-            "QUEEN_AUTH_SECRET, QUEEN_AUTH_PUBLIC_KEY_FILE, QUEEN_AUTH_JWKS_FILE and QUEEN_AUTH_JWKS_URL, "
-            "or QUEEN_ALLOW_UNPROTECTED=true if everybody may do everything"
-        )
-
-
 def check_certificate(settings: Settings) -> None:
     """Refuse a certificate and a key that nobody could be served with."""
     if settings.tls_cert is None or settings.tls_key is None:
@@ -180,16 +168,6 @@ def check_certificate(settings: Settings) -> None:
             f"QUEEN_TLS_CERT and QUEEN_TLS_KEY: {settings.tls_cert} and {settings.tls_key} are not a certificate and "
             f"its private key, not encrypted, in PEM ({reason.replace('_', ' ').lower()})"
         ) from None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def free_port(host: str, port: int) -> int:

@@ -12,7 +12,7 @@ will: when it is repeated it waits for the row's lock, and finds out. It does no
 worker, another one, or the server after a crash. The file is deleted when its position is at its end, the row after
 it. What remains is the push that was under way, not from the spool, when the connection broke: it may have been
 stored. It is spooled with the mark of its flush, and before it is stored from here, PostgreSQL is asked for segments
-that carry this mark; the process that may still be working on it is ended first. (These segments are found unless
+that carry this mark; the call that may still be running is abandoned first. (These segments are found unless
 retention has removed them, which takes a server that is down for longer than its queues keep messages.)
 
 A message that is refused when it is stored cannot be answered any more. Is its queue full, all wait for it: order
@@ -205,7 +205,7 @@ class Spool:
             await self._engine.spooled.forget(reader.id)
 
     async def _go_to_position(self, reader: Reader) -> int:
-        positions = await self._engine.spooled.positions([reader.id])
+        positions = await self._engine.spooled.positions([reader.id], replicated=True)
         position = positions.get(reader.id, 0)
         await asyncio.to_thread(reader.skip, position)
         return position

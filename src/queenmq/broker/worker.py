@@ -61,12 +61,14 @@ class Worker:
             broker = Broker(self._engine, self._presence, spool, self._settings, self._metrics)
             listener = Listener(self._settings, Application(broker).respond)
             _collect_rarely()
+            await broker.readiness.look()
             await listener.open(self._port)
-            writing = asyncio.create_task(self._metrics.write())
+            beside = [asyncio.create_task(self._metrics.write()), asyncio.create_task(broker.readiness.watch())]
             os.write(1, READY)
             await self._stop.wait()
             await self._drain(listener)
-            writing.cancel()
+            for task in beside:
+                task.cancel()
 
     async def _drain(self, listener: Listener) -> None:
         """Send parked polls home, take no new connection, and let requests in flight finish."""

@@ -1,7 +1,7 @@
 """Consumers: acknowledging, groups, leases and transactions."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 QUICK = {"retry_delay": 0}  # a message comes back at once
 
@@ -229,8 +229,10 @@ async def a_group_may_read_from_now_on(client, name):
 async def a_group_may_read_from_a_time(client, name):
     await _push(client, name, "old")
     [message] = await _pop(client.queue(name).group("clock"))
-    while (now := datetime.now(UTC)) <= datetime.fromisoformat(message["createdAt"]):
-        pass
+    created_at = datetime.fromisoformat(message["createdAt"])
+    deadline = datetime.now(UTC) + timedelta(minutes=1)
+    while (now := datetime.now(UTC)) <= created_at:
+        assert now < deadline
     await _push(client, name, "new")
     assert await _values(client.queue(name).group("readers").subscription_from(now.isoformat())) == ["new"]
 

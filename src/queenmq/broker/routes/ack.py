@@ -92,6 +92,15 @@ class ReleaseResult(Struct, rename="camel"):
     error: str | None
 
 
+class Place(Struct, gc=False):
+    """The ack that is meant, or why there is none; and where the message is."""
+
+    ack: Ack | None
+    error: str | None
+    queue: str | None
+    partition: str | None
+
+
 _success = attrgetter("success")
 
 _ack = msgspec.json.Decoder(AckBody)
@@ -174,11 +183,10 @@ async def _complete(broker: "Broker", part: Part, names: list[str], offsets: lis
     acked = await broker.engine.complete(part.partition_id, part.group_id, part.lease_id, offsets)
     if acked.count(acked[0]) < len(acked):
         results = [
-            _result(broker, index, name, part.partition_id, told)
-            for index, (name, told) in enumerate(zip(names, acked, strict=True))
+            _result(index, name, part, told) for index, (name, told) in enumerate(zip(names, acked, strict=True))
         ]
         return _answered(broker, results, [part.lease_id] if any(each.lease_released for each in results) else [])
-    alike = _result(broker, 0, "", part.partition_id, acked[0])
+    alike = _result(0, "", part, acked[0])
     broker.metrics.acked += len(acked) * alike.success
     if alike.lease_released:
         broker.deliveries.forget([part.lease_id])
@@ -188,19 +196,18 @@ async def _complete(broker: "Broker", part: Part, names: list[str], offsets: lis
 
 async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> Response:
     places = await locate(broker, bodies, group)
-    acks = [place for place in places if isinstance(place, Ack)]
+    acks = [place.ack for place in places if place.ack is not None]
     acked = iter(await broker.engine.ack(acks) if acks else ())
     results: list[AckResult] = []
     ended: dict[UUID, None] = {}
     for index, (body, place) in enumerate(zip(bodies, places, strict=True)):
-        if isinstance(place, Ack):
+        if place.ack is not None:
             told = next(acked)
             if told.released:
-                ended[place.lease_id] = None
-            result = _result(broker, index, body.transaction_id, place.partition_id, told)
+                ended[place.ack.lease_id] = None
+            result = _result(index, body.transaction_id, place, told)
         else:
-            names = broker.deliveries.names(wire.partition_number(body.partition_id))
-            result = AckResult(index, body.transaction_id, False, place, *names)
+            result = AckResult(index, body.transaction_id, False, place.error, place.queue, place.partition)
         results.append(result)
     return _answered(broker, results, ended)
 
@@ -211,9 +218,9 @@ def _answered(broker: "Broker", results: Sequence[AckResult], ended: Iterable[UU
     return answer(results)
 
 
-async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[Ack | str]:
+async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[Place]:
     """The acks that are meant; where a message or its lease cannot be found, why."""
-    found: list[Ack | str] = [NOT_FOUND] * len(bodies)
+    found = [Place(None, NOT_FOUND, None, None)] * len(bodies)
     unknown: list[tuple[int, int, str, AckStatus]] = []
     find = broker.deliveries.find
     for index, body in enumerate(bodies):
@@ -225,12 +232,16 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
         part = find(body.lease_id, body.partition_id)
         offset = None if part is None else part.offset(body.transaction_id)
         if part is not None and offset is not None:
-            found[index] = Ack(part.partition_id, part.group_id, part.lease_id, offset, status, body.error)
+            ack = Ack(part.partition_id, part.group_id, part.lease_id, offset, status, body.error)
+            found[index] = Place(ack, None, part.queue, part.partition)
             continue
-        partition_id = wire.partition_number(body.partition_id)
-        if body.lease_id:
-            wire.uuid(body.lease_id, "leaseId")
-        if "\0" not in body.transaction_id:  # else nobody could have pushed it
+        try:
+            partition_id = wire.partition_number(body.partition_id)
+            if body.lease_id:
+                wire.uuid(body.lease_id, "leaseId")
+        except InvalidArgument:
+            continue  # an id of another system: only this ack is not found
+        if "\0" not in body.transaction_id:  # no pushed message has this id
             unknown.append((index, partition_id, body.consumer_group or group or QUEUE_MODE, status))
     if unknown:
         located = await broker.engine.admin.locate_messages(
@@ -239,20 +250,21 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
             [bodies[index].transaction_id for index, *_ in unknown],
         )
         for (index, partition_id, _, status), each in zip(unknown, located, strict=True):
-            found[index] = _ack_of(bodies[index], partition_id, each, status)
+            found[index] = _place(bodies[index], partition_id, each, status)
     return found
 
 
-def _ack_of(body: AckBody, partition_id: int, located: Located, status: AckStatus) -> Ack | str:
+def _place(body: AckBody, partition_id: int, located: Located, status: AckStatus) -> Place:
+    names = located.queue_name, located.partition_name
     if located.offset is None:
-        return NOT_FOUND
+        return Place(None, NOT_FOUND, *names)
     lease_id = UUID(body.lease_id) if body.lease_id else located.lease_id if located.lease_live else None
     if lease_id is None or located.group_id is None:
-        return NO_LEASE
-    return Ack(partition_id, located.group_id, lease_id, located.offset, status, body.error)
+        return Place(None, NO_LEASE, *names)
+    return Place(Ack(partition_id, located.group_id, lease_id, located.offset, status, body.error), None, *names)
 
 
-def _result(broker: "Broker", index: int, name: str, partition_id: int, acked: Acked) -> AckResult:
-    queue, partition = broker.deliveries.names(partition_id)
+def _result(index: int, name: str, where: Part | Place, acked: Acked) -> AckResult:
     error = None if acked.accepted else NO_LEASE
-    return AckResult(index, name, acked.accepted, error, queue, partition, acked.released, acked.dead_lettered)
+    released, dead = acked.released, acked.dead_lettered
+    return AckResult(index, name, acked.accepted, error, where.queue, where.partition, released, dead)

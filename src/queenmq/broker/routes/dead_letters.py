@@ -29,7 +29,7 @@ LIST_QUERY = {
     "partition": "only those of this partition",
     "from": "only those given up at this moment or later",
     "to": "only those given up before this moment",
-    "limit": f"most dead letters to list, up to {LIMIT_MAX} ({LIMIT})",
+    "limit": f"most dead letters to list, up to {LIMIT_MAX} ({LIMIT}); QUEEN_POP_BYTES_MAX may end a page earlier",
     "offset": "dead letters to pass over (0)",
 }
 PURGE_QUERY = {

@@ -10,15 +10,17 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from queenmq import __version__
-from queenmq.broker.http import Request, Response, answer
+from queenmq.broker import notices
+from queenmq.broker.http import JSON, Request, Response, answer, encode
 from queenmq.broker.metrics import BUCKETS, OPERATIONS, Durations, Numbers
 from queenmq.engine.figures import GroupLag, QueueDepth
-from queenmq.errors import DatabaseUnavailable, Unavailable
+from queenmq.engine.readiness import ANSWER_SECONDS_MAX, POSTGRESQL, Obstacle
+from queenmq.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
 
-ANSWER_SECONDS_MAX = 2.0  # to hear from PostgreSQL
+NOT_READY = "NOT_READY"  # the code of /ready when PostgreSQL answers, but a push or a pop would not work
 TEXT = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -29,10 +31,19 @@ class Health(Struct):
     version: str
 
 
-class Readiness(Struct):
-    """The server can serve."""
+class ReadyAnswer(Struct):
+    """A push and a pop would work now."""
 
     status: Literal["ready"]
+
+
+class NotReadyAnswer(Struct):
+    """What would keep a push or a pop from working: the first part in short, and all parts."""
+
+    error: str
+    code: str
+    hint: str
+    parts: list[Obstacle]
 
 
 class RouteMetrics(Struct):
@@ -113,15 +124,26 @@ async def health(_broker: "Broker", _request: Request) -> Response:
 
 
 async def ready(broker: "Broker", _request: Request) -> Response:
-    """Whether the server can serve; 503 says why not."""
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            await broker.engine.database.value("select 1")
-    except TimeoutError:
-        raise DatabaseUnavailable(f"PostgreSQL did not answer within {ANSWER_SECONDS_MAX:.0f} seconds") from None
-    except Unavailable as error:
-        raise DatabaseUnavailable(f"PostgreSQL is out of reach: {error.message}") from error
-    return answer(Readiness("ready"))
+    """Whether a push and a pop would work now; 503 says what is in their way, and what to do."""
+    obstacles = await _obstacles(broker)
+    if not obstacles:
+        return answer(ReadyAnswer("ready"))
+    first = obstacles[0]
+    code = DatabaseUnavailable.code if first.part == POSTGRESQL else NOT_READY
+    body = NotReadyAnswer(first.problem, code, first.hint, obstacles)
+    return Response(503, encode(body), (JSON, ("retry-after", "1")))
+
+
+async def _obstacles(broker: "Broker") -> list[Obstacle]:
+    obstacles = await broker.readiness.obstacles()
+    if broker.spool is None and broker.presence.push_paused:
+        hint = 'Resume them: POST /api/v1/system/maintenance {"enabled": false}. With QUEEN_SPOOL=true they are kept.'
+        obstacles.append(Obstacle("maintenance", "pushes are paused, and this server keeps no spool", hint))
+    notice = notices.read(broker.metrics.directory)
+    if notice is not None:
+        hint = "Wait until it runs again; if it does not, make room on its disk and look at its log."
+        obstacles.insert(0, Obstacle(POSTGRESQL, notice, hint))
+    return obstacles
 
 
 async def metrics(broker: "Broker", _request: Request) -> Response:

@@ -23,7 +23,7 @@ PAGE_QUERY = {
     "partition": "only messages of this partition",
     "status": "only messages that the group sees so: pending, processing, completed, dead_letter",
     "consumerGroup": f"the group whose statuses are told ({QUEUE_MODE})",
-    "limit": f"most messages to list, up to {LIMIT_MAX} ({LIMIT})",
+    "limit": f"most messages to list, up to {LIMIT_MAX} ({LIMIT}); QUEEN_POP_BYTES_MAX may end a page earlier",
     "cursor": "nextCursor of the page before",
 }
 LIST_QUERY = {
@@ -133,7 +133,7 @@ async def list_messages(broker: "Broker", request: Request) -> Response:
         namespace=request.text("ns"),
         task=request.text("task"),
     )
-    cursor = found[-1].cursor if len(found) == limit else None
+    cursor = found[-1].cursor if len(found) == limit or (found and found[-1].more) else None
     return answer(MessageList([MessageView.of(each) for each in found], cursor))
 
 

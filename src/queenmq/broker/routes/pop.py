@@ -1,19 +1,19 @@
 """GET /pop: by partition, by queue, by namespace and task; waiting if asked to."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain, islice, repeat
 from time import perf_counter
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
 from queenmq.broker.http import EMPTY, Request, Response, encode
 from queenmq.engine.pop import Popped
 from queenmq.errors import InvalidArgument
-from queenmq.model import QUEUE_MODE, Lease, PopRequest, SubscriptionMode
+from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -27,7 +27,7 @@ LEASE_SECONDS_MAX = 604_800
 
 NOTHING = Popped((), ())
 
-MODES: dict[str, SubscriptionMode] = {"all": "all", "new": "new", "new-only": "new"}
+MODES: dict[str, SubscriptionMode] = {"all": "all", "from_beginning": "all", "new": "new", "new-only": "new"}
 
 QUERY = {
     "batch": f"most messages to get ({BATCH}; with autopilot={AUTOPILOT_BATCH})",
@@ -35,7 +35,7 @@ QUERY = {
     "timeout": f"longest to wait, in milliseconds ({WAIT_MS})",
     "consumerGroup": f"the group to read as ({QUEUE_MODE})",
     "autoAck": "acknowledge at once (false)",
-    "subscriptionMode": "where a new group starts: all, new, new-only",
+    "subscriptionMode": f"where a new group starts: {', '.join(MODES)}",
     "subscriptionFrom": "where a new group starts: now, or a timestamp",
     "partitions": "most partitions to take under one lease; batch is then the total (1)",
     "leaseTime": "seconds the lease lasts (the queue's)",
@@ -63,8 +63,11 @@ class PoppedMessage(Struct, gc=False, rename="camel"):
     headers: wire.StoredHeaders = UNSET
 
 
-class PopAnswer(Struct, rename="camel"):
-    """What a pop brought; queue, partition and partitionId are those of the first message."""
+class PopAnswer(Struct, rename="camel", kw_only=True):
+    """What a pop brought; queue, partition and partitionId are those of the first message.
+
+    `more`: the answer ends here because of QUEEN_POP_BYTES_MAX; pop again for the rest.
+    """
 
     success: bool
     queue: str | None
@@ -73,6 +76,7 @@ class PopAnswer(Struct, rename="camel"):
     lease_id: str
     consumer_group: str
     partitions_claimed: int
+    more: bool | UnsetType = UNSET
     messages: list[PoppedMessage]
 
 
@@ -88,10 +92,10 @@ async def pop(broker: "Broker", request: Request) -> Response:
     if not popped.runs and empty_status == 204:
         return EMPTY
     lease_id = str(popped.leases[0].id or "") if popped.leases else ""
-    told = [broker.texts.told(run, lease_id) for run in popped.runs]
+    told = [broker.texts.told(popped.incarnation, run, lease_id) for run in popped.runs]
     if lease_id and told:
         broker.deliveries.remember(lease_id, zip(popped.runs, (each.names for each in told), strict=True))
-    response = Response(200, _text(popped.leases, lease_id, asked.group, (each.text for each in told)))
+    response = Response(200, _text(popped, lease_id, asked.group, (each.text for each in told)))
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
     return response
 
@@ -154,9 +158,9 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
     return (None if mode is None else MODES[mode]), None
 
 
-def _text(leases: Sequence[Lease], lease_id: str, group: str, messages: Iterable[bytes]) -> bytes:
+def _text(popped: Popped, lease_id: str, group: str, messages: Iterable[bytes]) -> bytes:
     """A PopAnswer, its messages as they are told."""
-    first = leases[0] if leases else None
+    first = popped.leases[0] if popped.leases else None
     answered = PopAnswer(
         success=True,
         queue=first.queue if first else None,
@@ -164,7 +168,8 @@ def _text(leases: Sequence[Lease], lease_id: str, group: str, messages: Iterable
         partition_id=wire.partition_text(first.partition_id) if first else None,
         lease_id=lease_id,
         consumer_group=group,
-        partitions_claimed=len(leases),
+        partitions_claimed=len(popped.leases),
+        more=popped.more or UNSET,
         messages=[],
     )
     between = chain.from_iterable(zip(repeat(b","), messages))

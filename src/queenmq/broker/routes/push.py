@@ -1,5 +1,6 @@
 """POST /push: items for any partitions, or a plain array of payloads for one."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import groupby
@@ -11,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
 from queenmq.broker.http import Request, Response, answer
-from queenmq.engine.database import OutcomeUnknown
+from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.errors import (
     DatabaseUnavailable,
     InvalidArgument,
@@ -21,7 +22,7 @@ from queenmq.errors import (
     Refused,
     TooManyItems,
 )
-from queenmq.model import DEFAULT_PARTITION, Outgoing, Payloads, Pushed, PushedRun, id_prefix, message_text
+from queenmq.model import DEFAULT_PARTITION, Depth, Outgoing, Payloads, Pushed, PushedRun, id_prefix, message_text
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -58,6 +59,11 @@ class PushResult(Struct, gc=False, omit_defaults=False):
     queueName: str  # noqa: N815 (as clients of the first hour read it)
     error: str | None = None
     code: str | None = None
+    queueDepth: int | UnsetType | None = UNSET  # noqa: N815 (as the field beside it)
+    remainingCapacity: int | UnsetType | None = UNSET  # noqa: N815
+
+
+Results = list[PushResult]
 
 
 class PushedRunResult(Struct):
@@ -75,6 +81,8 @@ class ArrayResult(Struct):
     queueName: str  # noqa: N815 (as in a push of items)
     partition_id: str | None
     runs: list[PushedRunResult]
+    queueDepth: int | UnsetType | None = UNSET  # noqa: N815 (as in a push of items)
+    remainingCapacity: int | UnsetType | None = UNSET  # noqa: N815
 
 
 class Buffered(Enum):
@@ -88,12 +96,14 @@ BUFFERED = Buffered.BUFFERED
 _body = msgspec.json.Decoder(PushBody)
 
 
-ARRAY_QUERY = {"transactionId": "the first payload gets the id <this>-0, the next <this>-1, and so on"}
+QUERY = {"capacity": "true: also answer how many messages wait in the queue and how many more it takes"}
+ARRAY_QUERY = QUERY | {"transactionId": "the first payload gets the id <this>-0, the next <this>-1, and so on"}
 
 
 async def push_array(broker: "Broker", request: Request) -> Response:
     """Push an array of payloads to one partition, all or none."""
     queue = request.path_parameters["queue"]
+    with_capacity = request.flag("capacity")
     messages = Payloads(
         queue,
         request.path_parameters.get("partition", DEFAULT_PARTITION),
@@ -107,7 +117,10 @@ async def push_array(broker: "Broker", request: Request) -> Response:
     runs = list(_runs(pushed))
     first = next(iter(pushed), None)
     partition = wire.partition_text(first.partition_id) if isinstance(first, Pushed) else None
-    return answer(ArrayResult(queue, partition, runs), 202 if isinstance(first, Buffered) else 201)
+    result = ArrayResult(queue, partition, runs)
+    if with_capacity:
+        await _add_capacity(broker, [result])
+    return answer(result, 202 if isinstance(first, Buffered) else 201)
 
 
 def _runs(pushed: Sequence[Pushed | Buffered]) -> Iterator[PushedRunResult]:
@@ -139,6 +152,7 @@ def _check_count(broker: "Broker", items: Sequence[object]) -> None:
 async def push(broker: "Broker", request: Request) -> Response:
     """Push messages; each gets its own answer, in order."""
     body = await request.json(_body)
+    with_capacity = request.flag("capacity")
     items = body.items
     _check_count(broker, items)
     if not items:
@@ -156,7 +170,20 @@ async def push(broker: "Broker", request: Request) -> Response:
             raise refusal from None
     told = results(items, messages, pushed)
     broker.metrics.pushed += len(told) - refused
+    if with_capacity:
+        await _add_capacity(broker, [each for each in told if each.error is None])
     return answer(told, 202 if Buffered in map(type, pushed) else 201)
+
+
+async def _add_capacity(broker: "Broker", results: Sequence[PushResult | ArrayResult]) -> None:
+    """Tell how full the queues are now. The messages are stored already, so a failure here leaves nulls."""
+    depths: dict[str, Depth] = {}
+    with contextlib.suppress(QueenError):
+        depths = await broker.engine.admin.depths({each.queueName for each in results})
+    for each in results:
+        depth = depths.get(each.queueName)
+        each.queueDepth = None if depth is None else depth.depth
+        each.remainingCapacity = None if depth is None else depth.remaining
 
 
 def outgoing(items: Sequence[PushItem], producer: str | None) -> list[Outgoing]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 1_024
 CHANGED_ENTRIES_MAX = 100
-BYTES_MAX = 8 * 1024 * 1024  # of payload in an answer; who asks for more asks again for the rest
+BYTES_MAX = 8 * 1024 * 1024  # of payload in an answer, unless the client names another number
 
 Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Bytes = Annotated[int, Meta(ge=1, le=2**62)]
@@ -24,12 +24,13 @@ Limit = Annotated[int, Meta(ge=1, le=1_000)]
 
 
 class FetchEntry(Struct, rename="camel"):
-    """A partition, and the offset to begin at."""
+    """A partition, and the offset to begin at; `previousTs`: the `ts` of the record before it, if you have read it."""
 
     queue: str
     partition: str
     offset: Offset
     max_bytes: Bytes = BYTES_MAX
+    previous_ts: Annotated[datetime, Meta(tz=True)] | None = None
 
 
 class FetchBody(Struct, rename="camel"):
@@ -112,8 +113,10 @@ async def fetch(broker: "Broker", request: Request) -> Response:
     """Read partitions by offset."""
     body = await request.json(_fetch)
     _check_entries(len(body.entries), ENTRIES_MAX)
-    reads = [OffsetRead(each.queue, each.partition, each.offset, each.max_bytes) for each in body.entries]
-    found = await broker.engine.reader.read(reads, min(body.max_bytes, BYTES_MAX))
+    reads = [
+        OffsetRead(each.queue, each.partition, each.offset, each.max_bytes, each.previous_ts) for each in body.entries
+    ]
+    found = await broker.engine.reader.read(reads, body.max_bytes)
     return answer(FetchAnswer([_fetched(each) for each in found]))
 
 

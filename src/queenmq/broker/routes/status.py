@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routes import partitions, queues
@@ -138,7 +138,7 @@ class SystemMetrics(Struct, rename="camel"):
     cpu_seconds: float
     peak_memory_bytes: int
     cpus: int
-    load_average: tuple[float, float, float]
+    load_average: Annotated[list[float], Meta(min_length=3, max_length=3)]  # over 1, 5 and 15 minutes
 
 
 class WorkerMetrics(Struct):
@@ -218,7 +218,7 @@ async def system_metrics(_broker: "Broker", _request: Request) -> Response:
             cpu_seconds=used.ru_utime + used.ru_stime,
             peak_memory_bytes=used.ru_maxrss * MAXRSS_BYTES,
             cpus=os.cpu_count() or 1,
-            load_average=os.getloadavg(),
+            load_average=list(os.getloadavg()),
         )
     )
 

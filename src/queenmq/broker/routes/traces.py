@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 LIMIT = 100
 LIMIT_MAX = 1_000
 OFFSET_MAX = 1_000_000
+EVENT_ID_MAX = 2**63 - 1
+STEP_MAX = 2**31 - 1
 
 PAGE_QUERY = {
     "limit": f"how many; {LIMIT}, at most {LIMIT_MAX}",
     "offset": "how many to pass over first; 0",
 }
+CURSOR_QUERY = {"cursor": "nextCursor of the page before"}
 
 
 class TraceBody(Struct, rename="camel"):
@@ -75,10 +78,11 @@ class Page(Struct):
     offset: int
 
 
-class MessageEvents(Struct):
-    """The events of a message, oldest first."""
+class MessageEvents(Struct, rename={"next_cursor": "nextCursor"}):
+    """A page of the events of a message, oldest first; nextCursor is null on the last one."""
 
     traces: list[Event]
+    next_cursor: str | None
 
 
 class NamedEvents(Struct):
@@ -113,11 +117,15 @@ class Step(Struct, rename="camel"):
 
 
 class TraceSteps(Struct, rename="camel"):
-    """The messages of a trace across all queues, in the order they were pushed."""
+    """A page of the messages of a trace across all queues, in the order they were pushed.
+
+    `totalSeconds` is the time of the whole trace; `nextCursor` is null on the last page.
+    """
 
     trace_id: str
     messages: list[Step]
     total_seconds: float
+    next_cursor: str | None
 
 
 _body = msgspec.json.Decoder(TraceBody)
@@ -156,8 +164,11 @@ async def list_by_name(broker: "Broker", request: Request) -> Response:
 async def list_of_message(broker: "Broker", request: Request) -> Response:
     """What was noted about a message."""
     partition_id = wire.partition_number(request.path_parameters["partition_id"])
-    events = await broker.engine.admin.list_message_events(partition_id, request.path_parameters["transaction"])
-    return answer(MessageEvents(_events(events)))
+    after = request.number("cursor", 0, 0, EVENT_ID_MAX)
+    events = await broker.engine.admin.list_message_events(
+        partition_id, request.path_parameters["transaction"], after=after
+    )
+    return answer(MessageEvents(_events(events), str(events[-1].id) if events and events[-1].more else None))
 
 
 async def follow(broker: "Broker", request: Request) -> Response:
@@ -167,8 +178,11 @@ async def follow(broker: "Broker", request: Request) -> Response:
         trace_id = UUID(text)
     except ValueError:
         raise InvalidTraceId(f"the trace id is not a UUID: {text[:60]!r}") from None
-    steps = [_step(each) for each in await broker.engine.admin.trace(trace_id)]
-    return answer(TraceSteps(str(trace_id), steps, steps[-1].seconds_since_start if steps else 0.0))
+    found = await broker.engine.admin.trace(trace_id, request.number("cursor", 0, 0, STEP_MAX))
+    last = found[-1] if found else None
+    cursor = str(last.step) if last is not None and last.more else None
+    seconds = 0.0 if last is None else last.total_seconds
+    return answer(TraceSteps(str(trace_id), [_step(each) for each in found], seconds, cursor))
 
 
 def _data(data: bytes, bytes_max: int) -> str:

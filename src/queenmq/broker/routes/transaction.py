@@ -1,5 +1,6 @@
 """POST /transaction: acks and pushes, all or nothing."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -8,10 +9,9 @@ from msgspec import Struct
 
 from queenmq.broker import wire
 from queenmq.broker.auth import require
-from queenmq.broker.http import Request, Response, answer
+from queenmq.broker.http import Request, Response, answer, hint_of
 from queenmq.broker.routes import ack, push
-from queenmq.errors import InvalidArgument, LeaseGone, NotInLease, Refused, TooManyItems
-from queenmq.model import Ack
+from queenmq.errors import InvalidArgument, LeaseGone, NotInLease, QueueFull, Refused, TooManyItems
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
@@ -84,13 +84,18 @@ async def transaction(broker: "Broker", request: Request) -> Response:
     id = str(uuid4())
     places = await ack.locate(broker, [each for _, each in acks], None)
     for (index, each), place in zip(acks, places, strict=True):
-        if not isinstance(place, Ack):
-            return _undone(id, LeaseGone(place) if place == ack.NO_LEASE else NotInLease(place), index, each)
-    messages = push.outgoing([item for _, item in items], request.producer)
+        if place.ack is None:
+            kind = LeaseGone if place.error == ack.NO_LEASE else NotInLease
+            return _undone(id, kind(place.error), index, each)
     try:
-        pushed = await broker.engine.transaction([p for p in places if isinstance(p, Ack)], messages, required)
+        messages = push.outgoing([item for _, item in items], request.producer)
+        pushed = await broker.engine.transaction([p.ack for p in places if p.ack is not None], messages, required)
     except (LeaseGone, NotInLease) as refusal:
         return _undone(id, refusal, acks[0][0] if acks else 0, acks[0][1] if acks else None)
+    except Refused as refusal:
+        if not items:
+            raise
+        return _unpushed(id, refusal, items, broker, request.producer)
     broker.metrics.acked += len(acks)
     broker.metrics.pushed += len(messages)
     results = [
@@ -116,5 +121,29 @@ async def transaction(broker: "Broker", request: Request) -> Response:
 
 def _undone(id: str, refusal: Refused, index: int, operation: Any) -> Response:
     name = operation.transaction_id if operation is not None else None
-    result = OperationResult(index, "ack", False, error=refusal.message, transaction_id=name)
-    return answer(TransactionAnswer(id, False, [result], refusal.message, refusal.code, refusal.hint))
+    return _refused(id, refusal, OperationResult(index, "ack", False, error=refusal.message, transaction_id=name))
+
+
+def _unpushed(
+    id: str, refusal: Refused, items: Sequence[tuple[int, push.PushItem]], broker: "Broker", producer: str | None
+) -> Response:
+    """The push that was refused: for a full queue the first to that queue, else the first that is refused alone."""
+    index, item = next((each for each in items if _is_refused(each[1], refusal, broker, producer)), items[0])
+    result = OperationResult(
+        index, "push", False, error=refusal.message, queue_name=item.queue, transaction_id=item.transaction_id
+    )
+    return _refused(id, refusal, result)
+
+
+def _is_refused(item: push.PushItem, refusal: Refused, broker: "Broker", producer: str | None) -> bool:
+    if isinstance(refusal, QueueFull):
+        return item.queue == refusal.queue
+    try:
+        broker.engine.pusher.check(push.outgoing([item], producer))
+    except Refused:
+        return True
+    return False
+
+
+def _refused(id: str, refusal: Refused, result: OperationResult) -> Response:
+    return answer(TransactionAnswer(id, False, [result], refusal.message, refusal.code, hint_of(refusal)))
