@@ -13,6 +13,7 @@ from queenmq.config import Settings
 from queenmq.engine import Engine
 from queenmq.errors import ConfigurationError, EncryptionRequired, InvalidPayload, MessageNotFound, QueenError
 from queenmq.model import Outgoing
+from queenmq.model.payload_limits import DEPTH_MAX, DIGITS_MAX
 from tests.spark.conftest import picked, values
 
 TRACE = UUID("0194f7a0-0000-7000-8000-000000000001")
@@ -78,6 +79,19 @@ async def test_a_payload_is_a_variant(push, frame):
     await push("orders", "ann", {"a": {"b": [1, 2.5]}}, None)
     rows = frame("orders", payloadFormat="variant").selectExpr("variant_get(payload, '$.a.b[1]', 'double')").collect()
     assert rows == [(2.5,), (None,)]
+
+
+async def test_payloads_at_their_limits_can_be_parsed(engine, frame):
+    nested = b"[" * (DEPTH_MAX - 1) + b"7" + b"]" * (DEPTH_MAX - 1)
+    texts = [
+        b'{"a": %b}' % value for value in (b"9" * DIGITS_MAX, b"0." + b"1" * DIGITS_MAX, b"5e-324", b"1e999", nested)
+    ]
+    await engine.push([Outgoing("orders", text, "ann") for text in texts])
+    rows = frame("orders", payloadFormat="variant").selectExpr("to_json(payload)").collect()
+    assert len(rows) == len(texts)
+    rows = frame("orders").selectExpr("from_json(payload, 'a string').a", "from_json(payload, 'a double').a").collect()
+    assert [json.loads(row[0]) for row in rows if row[0][0] == "["] == [json.loads(nested)]
+    assert [row[1] for row in rows[:4]] == [float("inf"), 0.1111111111111111, 5e-324, float("inf")]
 
 
 async def test_a_payload_that_does_not_fit_is_kept_with_the_reason(push, read):
@@ -257,7 +271,7 @@ async def test_the_driver_is_told_the_sentence_the_code_and_the_hint(push, frame
     with pytest.raises(PySparkException) as refusal:
         frame("nowhere").count()
     assert 'there is no queue "nowhere"' in str(refusal.value)
-    assert "[QUEUE_NOT_FOUND] Push to the queue" in str(refusal.value)
+    assert "[QUEUE_NOT_FOUND] Names are case-sensitive" in str(refusal.value)
 
 
 async def test_offsets_that_retention_has_deleted_are_data_loss(push, read, connection):

@@ -18,7 +18,7 @@ from tests.fixtures.clusters import FAST, server_dir
 
 ASKED = """
     select count(*) from pg_stat_activity
-     where query like '%pg_last_wal_replay_lsn() >=%' and pid <> pg_backend_pid()
+     where query like '%from queen.ticks where id%' and state = 'idle in transaction' and pid <> pg_backend_pid()
 """
 
 

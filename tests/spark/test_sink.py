@@ -4,16 +4,19 @@ import asyncio
 import json
 from uuid import uuid4
 
+import asyncpg
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from queenmq.config import Settings
+from queenmq.engine.migrate import migrate
 from queenmq.errors import InvalidArgument, InvalidPayload, MessageNotFound, QueenError, QueueFull
 from queenmq.model import PopRequest
-from queenmq.spark.options import WRITE, Options
-from queenmq.spark.sink import Writing
+from queenmq.spark.options import STREAM_WRITE, Options
+from queenmq.spark.sink import BatchesLost, Writing
+from queenmq.spark.workers import leave
 
 OPTIONS = {"queue": "totals", "partitionColumn": "customer"}
 SCHEMA = "customer string, id string, trace string, payload string"
@@ -23,7 +26,7 @@ class Sink:
     """The tasks and the driver of a write, one step at a time."""
 
     def __init__(self, dsn, schema=SCHEMA, **options):
-        given = Options.of({"url": dsn, **OPTIONS, **options}, WRITE, "a write")
+        given = Options.of({"url": dsn, **OPTIONS, **options}, STREAM_WRITE, "a write")
         self.writing = Writing(given, StructType.fromDDL(schema))
 
     async def stage(self, *rows, task=0, epoch=0, write_id="w"):
@@ -77,12 +80,38 @@ async def test_rows_appear_all_at_once_in_the_order_of_their_tasks(sink, connect
 
 async def test_an_epoch_that_is_written_again_is_there_already(sink, connection):
     write = sink()
+    await write.commit(await write.stage(row("first"), epoch=0), epoch=0)
     for attempt in range(3):
-        await write.commit(await write.stage(row(attempt), epoch=5), epoch=5)
-    await write.commit(await write.stage(row("older"), epoch=4), epoch=4)
-    await write.commit(await write.stage(row("next"), epoch=6), epoch=6)
-    assert [value for _, _, value in await stored(connection)] == [0, "next"]
+        await write.commit(await write.stage(row(attempt), epoch=1), epoch=1)
+    await write.commit(await write.stage(row("older"), epoch=0), epoch=0)
+    await write.commit(await write.stage(row("next"), epoch=2), epoch=2)
+    assert [value for _, _, value in await stored(connection)] == ["first", 0, "next"]
     assert await staged_segments(connection) == 0
+
+
+async def test_batches_that_postgresql_has_lost_are_named(sink, connection):
+    write, tolerant = sink(), sink(failOnDataLoss="false")
+    for epoch in range(3):
+        await write.commit(await write.stage(row(epoch), epoch=epoch), epoch=epoch)
+    staged = await write.stage(row(5), epoch=5)
+    with pytest.raises(BatchesLost, match=r'lost batch 3 to 4 of the query "w": batch 5 .* the last one here is 2'):
+        await write.commit(staged, epoch=5)
+    await tolerant.commit(staged, epoch=5)
+    await write.commit(await write.stage(row(6), epoch=6), epoch=6)
+    assert [value for _, _, value in await stored(connection)] == [0, 1, 2, 5, 6]
+    with pytest.raises(BatchesLost, match=r"lost batch 0 to 6 .* the last one here is none"):
+        await write.commit(await write.stage(row(7), epoch=7, write_id="of another database"), epoch=7)
+    assert await connection.fetchval("select count(*) from queen.writes") == 1
+
+
+async def test_what_another_writer_has_staged_under_the_same_number_is_not_written(sink, connection):
+    """As after a promotion, where numbers are given out a second time."""
+    write = sink()
+    lost = await write.stage(row("lost"))
+    await connection.execute("update queen.staged_segments set write_id = 'another'")
+    with pytest.raises(MessageNotFound, match="is gone"):
+        await write.commit(lost)
+    assert await stored(connection) == []
 
 
 async def test_a_failed_attempt_leaves_nothing(sink, connection):
@@ -193,6 +222,8 @@ async def test_many_rows_become_segments_of_bounded_size(sink, connection):
         ({"payload": "{1"}, {}, "row 1 of this task is not JSON"),
         ({"payload": "1,2"}, {}, "row 1 of this task is not JSON"),
         ({"payload": '"' + "x" * Settings().payload_bytes_max + '"'}, {}, "more than"),
+        ({"payload": "1" * 5000}, {}, "message 1 has a number of more than 330 digits"),
+        ({"payload": "[" * 300 + "]" * 300}, {}, "message 1 nests more than 200 arrays and objects"),
         ({"customer": None}, {}, "a row has no partition"),
         ({"customer": "x" * 300}, {}, "partition name"),
         ({"id": ""}, {"transactionIdColumn": "id"}, "transaction id in row"),
@@ -264,3 +295,27 @@ async def test_from_queue_to_queue_with_spark(spark, database, connection, push,
         *(("p0", value) for value in (0, 1, 2, 3, 99)),
         *((f"p{number}", number * 10 + place) for number in (1, 2) for place in range(4)),
     ]
+
+
+async def test_a_batch_is_written_when_the_synchronous_standby_has_it(spark, replication):
+    primary = replication.primary
+    await primary.execute("create database queen")
+    connection = await asyncpg.connect(primary.dsn("queen"))
+    await migrate(connection)
+    await connection.close()
+    standby = await replication.standby(synchronous=True)
+    sink = Sink(primary.dsn("queen"))
+    staged = await sink.stage({"payload": "1"})
+    await asyncio.to_thread(leave)
+    waits = "select count(*) from pg_stat_activity where wait_event = 'SyncRep' and query like '%{}%'"
+    with standby.stopped():
+        commit = asyncio.create_task(sink.commit(staged))
+        await primary.until(waits.format("commit_write"), 1)
+        await primary.execute("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'")
+        await primary.until(waits.format("pg_logical_emit_message"), 1)
+        assert not commit.done()
+    async with asyncio.timeout(60):
+        await commit
+    await primary.stop("kill")
+    await standby.promote()
+    assert await standby.value("select count(*) from queen.messages", "queen") == 1

@@ -1,47 +1,13 @@
 """A queue as a stream: every message once, in positions that are one integer."""
 
-import asyncio
 import json
+from uuid import uuid4
 
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from pyspark.sql.types import StructType
 
-from queenmq.errors import MessageNotFound, NotInLease, NotPending, QueenError
-from queenmq.spark import QueenDataSource
-from tests.spark.conftest import values
-
-ALL = ReadAllAvailable()
-
-
-class Stream:
-    """The reader of a query as Spark's driver uses it, one step at a time."""
-
-    def __init__(self, dsn, queue, options):
-        source = QueenDataSource(CaseInsensitiveDict({"url": dsn, "queue": queue, **options}))
-        self.reader = source.streamReader(StructType.fromDDL("payload string"))
-
-    async def call(self, method, *arguments):
-        return await asyncio.to_thread(getattr(self.reader, method), *arguments)
-
-    async def start(self):
-        return await self.call("initialOffset")
-
-    async def latest(self, start, limit=ALL):
-        return await self.call("latestOffset", start, limit)
-
-    async def between(self, start, end):
-        tasks = await self.call("partitions", start, end)
-        return values(await asyncio.to_thread(self._read, tasks))
-
-    async def batch(self, start, limit=ALL):
-        """The next micro-batch: its messages, and where it ends."""
-        end = await self.latest(start, limit)
-        return await self.between(start, end), end
-
-    def _read(self, tasks):
-        return [row for task in tasks for batch in self.reader.read(task) for row in batch.to_pylist()]
+from queenmq.errors import MessageNotFound, NotInLease, NotPending, PositionLost, QueenError
+from tests.spark.streams import Stream
 
 
 @pytest.fixture
@@ -231,6 +197,29 @@ async def test_what_retention_took_unread_is_data_loss(push, stream, connection)
     with pytest.raises(MessageNotFound, match='queue "orders" that this query has not read'):
         await query.batch(start)
     assert (await tolerant.batch(start))[0] == [3]
+
+
+async def test_an_offset_of_an_earlier_version_is_accepted_and_gets_its_mark(push, stream):
+    await push("orders", "ann", 1)
+    query = stream()
+    _, end = await query.batch(await query.start())
+    old = {name: end[name] for name in ("tick", "of")}
+    assert await query.latest(old) == end, "although there is nothing new"
+    assert await query.between(old, end) == []
+    assert await query.latest(end) == end
+
+
+async def test_an_offset_with_another_mark_is_refused(push, stream):
+    await push("orders", "ann", 1)
+    query = stream()
+    _, end = await query.batch(await query.start())
+    for other in ({"mark": str(uuid4())}, {"mark": str(uuid4()), "trail": []}, {"tick": end["tick"] + 1}):
+        with pytest.raises(PositionLost, match="PostgreSQL has lost"):
+            await query.latest(end | other)
+    with pytest.raises(PositionLost, match="PostgreSQL has lost"):
+        await stream(startingOffsets=json.dumps({"tick": end["tick"], "mark": str(uuid4())})).start()
+    known = {name: end[name] for name in ("tick", "mark", "trail")}
+    assert await stream(startingOffsets=json.dumps(known)).start() == end
 
 
 async def test_a_checkpoint_of_another_queue_is_refused(push, stream):

@@ -12,23 +12,21 @@ from pyspark.sql.types import StructType
 from queenmq.errors import InvalidArgument, PartitionNotFound
 from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.filters import Filters, largest, smallest
-from queenmq.spark.options import Options
+from queenmq.spark.options import Options, is_tick
 from queenmq.spark.planning import (
-    BEGINNING,
     OFFSET_MAX,
     DeadLettersTask,
-    Position,
     Wanted,
     find_partitions,
     find_queues,
-    latest,
     narrowed,
     offsets_by_queue,
     only_partitions,
     plan,
-    position_at,
 )
+from queenmq.spark.positions import BEGINNING, Position, find, latest, position_at
 from queenmq.spark.reading import DataLost, Reading
+from queenmq.spark.replicas import wait_until_known
 
 TRACED = """
 select partition_id, min("offset") as low, max("offset") + 1 as high from queen.message_traces
@@ -68,8 +66,8 @@ class QueueReader(DataSourceReader):
             queues = {id: name for id, name in queues.items() if name in filters.queues}
         wanted = Wanted(
             queues,
-            _position(connection, options.starting_offsets, start=True, since=options.starting_timestamp),
-            _position(connection, options.ending_offsets, start=False),
+            _position(connection, options, start=True),
+            _position(connection, options, start=False),
             bounds=self._bounds(connection, queues),
             since=largest(options.starting_timestamp, filters.since),
             until=smallest(options.ending_timestamp, filters.until),
@@ -116,23 +114,26 @@ def start_before(connection: Connection, moment: datetime) -> int:
     return connection.value(TICK_BEFORE, moment - TICK_MARGIN) or 0
 
 
-def _position(connection: Connection, given: Any, *, start: bool, since: datetime | None = None) -> Position:
-    if since is not None:
-        return position_at(connection, start_before(connection, since))
+def _position(connection: Connection, options: Options, *, start: bool) -> Position:
+    if start and options.starting_timestamp is not None:
+        return position_at(connection, start_before(connection, options.starting_timestamp))
+    given = options.starting_offsets if start else options.ending_offsets
     if given == "latest":
         return latest(connection)
     if given == "earliest":
         if not start:
             raise InvalidArgument("endingOffsets is latest or JSON, never earliest")
         return BEGINNING
-    if set(given) == {"tick"}:
-        return position_at(connection, given["tick"])
+    if is_tick(given):
+        if options.read_url is not None and given["tick"] and "mark" in given:
+            wait_until_known(connection, given["tick"], given["mark"])
+        return find(connection, given, tolerant=not options.fail_on_data_loss)
     return BEGINNING if start else latest(connection)
 
 
 def _offsets(connection: Connection, given: Any, option: str, queues: dict[int, str]) -> dict[int, tuple[Any, int]]:
     """The offsets that an option names, by partition id."""
-    if isinstance(given, str) or set(given) == {"tick"}:
+    if isinstance(given, str) or is_tick(given):
         return {}
     by_queue = offsets_by_queue(given, option, queues.values())
     wanted = {(queue, partition): offset for queue, own in by_queue.items() for partition, offset in own.items()}

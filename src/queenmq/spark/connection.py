@@ -14,37 +14,52 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from queenmq.config import Settings, masked
-from queenmq.engine.database import CONNECT_SECONDS_MAX, LOST, session_settings, translate
+from queenmq.engine.database import LOST, sentence, translate
+from queenmq.engine.pooling import check_session
+from queenmq.engine.replication import NotReplicated, await_standbys
+from queenmq.engine.sessions import open_session, session_settings
 from queenmq.errors import ConfigurationError, DatabaseUnavailable, QueenError
 
 T = TypeVar("T")
 
+APPLICATION = "queen spark"
 TIMEOUTS = {
-    "application_name": "queen spark",
     "statement_timeout": "3600000",  # a full read may take long,
     "idle_in_transaction_session_timeout": "0",  # and Spark may be slower than PostgreSQL
 }
+STANDBY_SECONDS_MAX = 60.0
 LOCK_SECONDS_MAX = 15.0  # PostgreSQL may take that long to notice that a killed process is gone
 LOCK_PAUSE_SECONDS = 0.25
+RECONNECT_PAUSE_SECONDS = 0.25
 EPOCH_2000 = datetime(2000, 1, 1, tzinfo=UTC)  # where PostgreSQL begins to count
 
 
 class Connection:
-    """One session, used from one thread; every error is one of ours and tells its code and what to do."""
+    """One session, used from one thread; every error is one of ours and tells its code and what to do.
 
-    def __init__(self, dsn: str, settings: Settings | None = None, plans: Mapping[str, str] | None = None) -> None:
+    `known`: the address is known to lead to sessions, as that of a task whose driver has connected to it.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        settings: Settings | None = None,
+        plans: Mapping[str, str] | None = None,
+        *,
+        known: bool = False,
+    ) -> None:
         self._runner = asyncio.Runner()
         self._dsn = dsn
         try:
+            if not known:
+                self._run(check_session(dsn))
             self._session = self._run(self._open(dsn, session_settings(settings or Settings.load()), plans or {}))
         except BaseException:
             self._runner.close()
             raise
 
     async def _open(self, dsn: str, settings: dict[str, str], plans: Mapping[str, str]) -> Any:
-        session = await asyncpg.connect(
-            dsn, timeout=CONNECT_SECONDS_MAX, server_settings=settings | TIMEOUTS | dict(plans)
-        )
+        session = await open_session(dsn, settings | TIMEOUTS | dict(plans), APPLICATION)
         await session.set_type_codec(  # microseconds since 2000, not objects
             "timestamptz", schema="pg_catalog", encoder=_microseconds, decoder=_first, format="tuple"
         )
@@ -89,6 +104,17 @@ class Connection:
             raise
         self._run(transaction.commit())
 
+    def await_standbys(self) -> None:
+        """Wait until the synchronous standbys have all that this session has committed. Raises NotReplicated."""
+        warnings: list[Any] = []
+        self._session.add_log_listener(listener := lambda _, message: warnings.append(message))
+        try:
+            self._run(await_standbys(self._session, STANDBY_SECONDS_MAX))
+        finally:
+            self._session.remove_log_listener(listener)
+        if warnings:
+            raise NotReplicated("the wait for the synchronous standbys was cancelled")
+
     def lock(self, kind: int, key: int) -> bool:
         """Take a lock that ends with the session at the latest; False when somebody has it and keeps it."""
         deadline = time.monotonic() + LOCK_SECONDS_MAX
@@ -102,6 +128,15 @@ class Connection:
         """Give a lock back; where the session is gone, so is the lock."""
         if not self.closed:
             self.value("select pg_advisory_unlock($1, $2)", kind, key)
+
+    def answers(self) -> bool:
+        """Whether the session still lives; a session that waits does not notice that PostgreSQL has gone."""
+        try:
+            self.value("select 1")
+        except DatabaseUnavailable:
+            self.close()
+            return False
+        return True
 
     @property
     def closed(self) -> bool:
@@ -131,10 +166,22 @@ class Connection:
             raise explained(ConfigurationError(f"{masked(self._dsn)} is no address of PostgreSQL: {error}")) from None
         except LOST as error:
             raise explained(
-                DatabaseUnavailable(f"PostgreSQL at {masked(self._dsn)} cannot be reached: {error}")
+                DatabaseUnavailable(f"PostgreSQL at {masked(self._dsn)} cannot be reached: {sentence(error)}")
             ) from None
         except asyncpg.PostgresError as error:
             raise explained(_ours(error)) from None
+
+
+def connect_within(seconds: float, dsn: str) -> Connection:
+    """A new session; if no server takes it, it is tried again for some time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return Connection(dsn)
+        except DatabaseUnavailable:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(RECONNECT_PAUSE_SECONDS)
 
 
 @contextmanager
@@ -148,7 +195,7 @@ def explanations() -> Iterator[None]:
 
 def explained(error: QueenError) -> QueenError:
     """The error with its code and hint as a note; once."""
-    note = f"[{error.code}] {error.hint}"
+    note = f"[{error.code}] {error.hint or ''}".rstrip()
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     return error
@@ -156,11 +203,11 @@ def explained(error: QueenError) -> QueenError:
 
 def _ours(error: asyncpg.PostgresError) -> QueenError:
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
-        return ConfigurationError(f"PostgreSQL did not let us in: {error}")
+        return ConfigurationError(f"PostgreSQL did not let us in: {sentence(error)}")
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
-        return ConfigurationError(f"PostgreSQL does not allow this to us: {error}")
+        return ConfigurationError(f"PostgreSQL does not allow this to us: {sentence(error)}")
     if isinstance(error, asyncpg.InvalidSchemaNameError | asyncpg.UndefinedTableError | asyncpg.UndefinedFunctionError):
-        return ConfigurationError(f"this database has no Queen of this version; run queen migrate: {error}")
+        return ConfigurationError(f"this database has no Queen of this version; run queen migrate: {sentence(error)}")
     return translate(error)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from queenmq.errors import NotInLease
 from queenmq.spark.connection import Connection
-from queenmq.spark.planning import Position
+from queenmq.spark.positions import Position
 
 LOCK_CLASS = 20_815
 
@@ -12,7 +12,7 @@ LOCK_KEY = "select hashtext($1)"
 SUBSCRIBE = "select queen.subscribe($1, $2, null, null, null, 'all', null)"
 GROUP = "select id, position is not null as started from queen.queue_groups where queue_id = $1 and name = $2"
 EXTEND = "select queen.extend_group($1)"
-ADVANCE = "select queen.advance_group($1, $2, $3, $4, $5)"
+ADVANCE = "select queen.advance_group($1, $2, $3, $4, $5, p_tick => $6, p_mark => $7)"
 
 
 class SparkGroup:
@@ -47,7 +47,9 @@ class SparkGroup:
             self._move(queue, position, skip=False)
 
     def _move(self, queue: str, position: Position, *, skip: bool) -> None:
-        self._connection.value(ADVANCE, self._name, queue, position.epoch, position.snapshot, skip)
+        self._connection.value(
+            ADVANCE, self._name, queue, position.epoch, position.snapshot, skip, position.tick, position.mark
+        )
 
     def _lock(self, queue: str) -> None:
         key = self._connection.value(LOCK_KEY, f"{queue}\n{self._name}")

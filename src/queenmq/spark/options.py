@@ -5,10 +5,15 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
 
 from queenmq.config import Settings
-from queenmq.errors import ConfigurationError, InvalidArgument, InvalidTimestamp
+from queenmq.engine.embedded.local import session_dsn
+from queenmq.errors import InvalidArgument, InvalidTimestamp
 
 READ = {
     "url", "readUrl", "queue", "partitions", "columns", "payloadFormat", "mode", "minPartitions", "failOnDataLoss",
@@ -17,8 +22,17 @@ READ = {
 BATCH = READ | {"endingOffsets", "endingTimestamp", "includeDeadLetters", "pushFilters"}
 STREAM = READ | {"group", "maxOffsetsPerTrigger"}
 WRITE = {"url", "queue", "partitionColumn", "transactionIdColumn", "traceIdColumn", "writeId"}
-STREAM_WRITE = WRITE - {"writeId"}
+STREAM_WRITE = WRITE - {"writeId"} | {"failOnDataLoss"}
 SPARKS_OWN = {"checkpointlocation", "path"}  # handed on to every source and sink
+
+
+class TickOption(Struct, forbid_unknown_fields=True):
+    """A tick as an option names it."""
+
+    tick: Annotated[int, Meta(ge=0)]
+    mark: UUID | None = None
+    trail: list[tuple[int, str, int]] = []
+
 
 MODES = ("permissive", "failfast")
 
@@ -70,11 +84,8 @@ class Options:
         return cls(**values)
 
     def dsn(self, *, reading: bool) -> str:
-        """Where PostgreSQL is: readUrl, url, or the environment of this process."""
-        found = (self.read_url if reading else None) or self.url or Settings.load().dsn
-        if found is None:
-            raise ConfigurationError("where is PostgreSQL? Set QUEEN_DSN before Spark starts, or give the option url")
-        return found
+        """Where PostgreSQL is: readUrl, url, QUEEN_SESSION_DSN, QUEEN_DSN, or the private one of a local server."""
+        return (self.read_url if reading else None) or self.url or session_dsn(Settings.load())
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -139,18 +150,30 @@ def _moment(option: str, text: str) -> datetime:
 
 
 def _offsets(option: str, text: str) -> Any:
-    """earliest, latest, {"tick": n}, {"partition": offset} or {"queue": {"partition": offset}}."""
+    """earliest, latest, {"tick": n, "mark": …}, {"partition": offset} or {"queue": {"partition": offset}}."""
     if text.strip() in ("earliest", "latest"):
         return text.strip()
     found = _json(option, text)
+    if is_tick(found):
+        return found
     if isinstance(found, dict) and found:
         inner = [each for value in found.values() for each in (value.values() if isinstance(value, dict) else [value])]
         nested = {isinstance(value, dict) for value in found.values()}
         if len(nested) == 1 and all(type(each) is int and each >= 0 for each in inner):
             return found
     raise InvalidArgument(
-        f'{option} is earliest, latest, {{"tick": 7}}, {{"partition": 12}} or {{"queue": {{"partition": 12}}}}'
+        f'{option} is earliest, latest, {{"tick": 7}}, {{"tick": 7, "mark": "…"}}, {{"partition": 12}} or '
+        f'{{"queue": {{"partition": 12}}}}'
     )
+
+
+def is_tick(found: Any) -> bool:
+    """Whether an option names a tick: its number, and perhaps what proves that it is still the same one."""
+    try:
+        msgspec.convert(found, TickOption, strict=True)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _json(option: str, text: str) -> Any:

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import InputPartition
 from queenmq.errors import InvalidArgument, PartitionNotFound, QueueNotFound
 from queenmq.spark.connection import Connection
 from queenmq.spark.options import Options
+from queenmq.spark.positions import Position
 from queenmq.spark.replicas import written
 
 TASKS_MAX = 64  # unless minPartitions asks for more
@@ -35,20 +36,7 @@ select q.name as queue, p.name as partition, l.partition_id, l.start_offset
   join queen.partition_lookup l on l.partition_id = p.id
  where p.queue_id = any ($1) and p.name = any ($2)
 """
-LATEST = "select epoch, pg_current_snapshot() as snapshot from queen.system_state"
-POSITION = "select epoch, snapshot from queen.position_at($1, $2, $3)"
 SLICES = "select * from queen.slice_segments($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-
-
-@dataclass(frozen=True)
-class Position:
-    """What was committed: everything of earlier epochs, and what the snapshot shows of this one."""
-
-    epoch: int
-    snapshot: str
-
-
-BEGINNING = Position(0, "1:1:")
 
 
 @dataclass(frozen=True)
@@ -116,19 +104,6 @@ def find_queues(connection: Connection, spec: str) -> dict[int, str]:
         if missing := set(names) - {row["name"] for row in rows}:
             raise QueueNotFound(f'there is no queue "{min(missing)}"')
     return {row["id"]: row["name"] for row in rows}
-
-
-def latest(connection: Connection) -> Position:
-    """Everything that is committed now."""
-    row = connection.row(LATEST)
-    return Position(row["epoch"], row["snapshot"])
-
-
-def position_at(connection: Connection, tick: int, before: str | None = None) -> Position:
-    """Where a tick is, or the transaction `epoch.xid` below it."""
-    epoch, _, xid = (before or "").partition(".")
-    row = connection.row(POSITION, tick, int(epoch) if before else None, xid if before else None)
-    return Position(row["epoch"], row["snapshot"])
 
 
 def find_partitions(connection: Connection, queues: Iterable[int], names: Iterable[str]) -> list[Any]:

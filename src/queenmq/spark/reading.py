@@ -14,7 +14,7 @@ from queenmq.spark.columns import DEAD_LETTER_COLUMNS, ERROR_COLUMN
 from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.options import Options
 from queenmq.spark.planning import DeadLettersTask, SegmentsTask, Slice, Wanted
-from queenmq.spark.replicas import wait_until_replayed
+from queenmq.spark.replicas import wait_until_known, wait_until_replayed
 from queenmq.spark.workers import working
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ class Reading:
                 for rows in connection.stream(DEAD_LETTERS, *arguments, rows=FETCH_ROWS_MAX):
                     yield assembler.batch(rows)
             else:
-                if task.wanted.written is not None:
-                    wait_until_replayed(connection, task.wanted.written)
-                yield from self._segments(connection, task, assembler)
+                with connection.transaction():  # on one server, also behind a pooler
+                    check_history(connection, task.wanted)
+                    yield from self._segments(connection, task, assembler)
 
     def assembler(self, wanted: Wanted, cipher: Cipher) -> "Assembler":
         """What makes record batches of the segments of a read."""
@@ -114,6 +114,14 @@ class Reading:
         if self._options.fail_on_data_loss and task.wanted.whole and found < task.segments:
             queues = ", ".join(task.wanted.queues.values())
             raise DataLost(f"{task.segments - found} segments of {queues} were deleted while they were being read")
+
+
+def check_history(connection: Connection, wanted: Wanted) -> None:
+    """Make sure that this server has what the read was planned for, in the same history."""
+    if wanted.end.tick:
+        wait_until_known(connection, wanted.end.tick, wanted.end.mark)
+    if wanted.written is not None:
+        wait_until_replayed(connection, wanted.written)
 
 
 def needed(columns: Sequence[str]) -> dict[str, None]:

@@ -18,13 +18,13 @@ from queenmq.spark.source import QueenDataSource
 
 PACKAGE = Path(__file__).parents[1]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-HANDED_ON = ("dsn", "encryption_keys")  # what executors need of the environment
+HANDED_ON = ("dsn", "session_dsn", "encryption_keys")  # what executors need of the environment
 
 DEFAULTS = {
     PUSHDOWN: "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|queen_dsn|queen_encryption_keys",
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|queen_dsn|session_dsn|queen_encryption_keys",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Between the JVM and its Python: half the processor time of TCP, and a tenth of the system calls. Buffers of half a
     # megabyte are too large for a region of a small heap, and Java collects garbage because of them.
@@ -50,9 +50,9 @@ def session(
     """The running session, or a new one, with `format("queen")` registered.
 
     Without a master it is that of spark-submit, or this machine: `local[*]`.
-    Java comes from JAVA_HOME, from PATH or, where there is none from 17 on, from a wheel. QUEEN_DSN and
-    QUEEN_ENCRYPTION_KEYS of this process reach the executors and are hidden in Spark's pages; `config` wins over
-    every default.
+    Java comes from JAVA_HOME, from PATH or, where there is none from 17 on, from a wheel. QUEEN_DSN,
+    QUEEN_SESSION_DSN and QUEEN_ENCRYPTION_KEYS of this process reach the executors and are hidden in Spark's pages;
+    `config` wins over every default.
     """
     submitted = inherited("PYSPARK_GATEWAY_PORT") is not None  # spark-submit has started a JVM already
     if not submitted:

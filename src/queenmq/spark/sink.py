@@ -17,13 +17,13 @@ from pyspark.sql.types import BinaryType, StringType, StructType
 from queenmq.config import Settings
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.partitions import check_name
-from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidPayload
+from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidPayload, PositionLost
 from queenmq.spark.connection import Connection, explanations
 from queenmq.spark.options import Options, nearest
 from queenmq.spark.workers import working
 
 ENCRYPTED = "select encryption_enabled from queen.queues where name = $1"
-COMMIT = "select queen.commit_write($1, $2, $3, $4, $5, $6)"
+COMMIT = "select queen.commit_write($1, $2, $3, $4, $5, $6, p_fail_on_gap => $7)"
 DISCARD = "select queen.discard_staged($1, $2)"
 WAKE = "select pg_notify('queen_wake', json_build_object($1::text, 1)::text)"
 
@@ -36,6 +36,15 @@ class Staged(WriterCommitMessage):
     write_id: str
     stage_id: int
     segments: int
+
+
+class BatchesLost(PositionLost):
+    """PostgreSQL has lost batches that Spark counts as written."""
+
+    hint = (
+        "Write again what these batches held, if their source still has it. Then set failOnDataLoss to false to go on "
+        "with the next batch, or start the query with a new checkpointLocation."
+    )
 
 
 class Writing:
@@ -72,9 +81,14 @@ class Writing:
             return
         ids = [each.stage_id for each in staged]
         segments = sum(each.segments for each in staged)
-        own_ids = self._options.transaction_id_column is not None
-        with explanations(), Connection(self._options.dsn(reading=False)) as connection:
-            connection.value(COMMIT, staged[0].write_id, epoch, self._options.queue, ids, segments, own_ids)
+        options = self._options
+        own_ids, strict = options.transaction_id_column is not None, options.fail_on_data_loss
+        with explanations(), Connection(options.dsn(reading=False)) as connection:
+            try:
+                connection.value(COMMIT, staged[0].write_id, epoch, options.queue, ids, segments, own_ids, strict)
+            except PositionLost as error:
+                raise BatchesLost(error.message) from None
+            connection.await_standbys()  # Spark does not write a batch again that it counts as written
             connection.value(WAKE, self._options.queue)  # apart: a notification in a push makes others wait
 
     def abort(self, messages: list[WriterCommitMessage | None], write_id: str | None = None) -> None:

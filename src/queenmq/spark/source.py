@@ -39,7 +39,8 @@ class QueenDataSource(DataSource):
     Stream alone: group (its lag shows, and retention waits for it) and maxOffsetsPerTrigger.
 
     Writing, batch and stream: url, queue, partitionColumn, transactionIdColumn, traceIdColumn; batch alone: writeId,
-    under which a write happens once. The column payload holds JSON text.
+    under which a write happens once; stream alone: failOnDataLoss, `false` to go on although PostgreSQL has lost
+    batches. The column payload holds JSON text.
 
     >>> orders = spark.read.format("queen").option("queue", "orders").load()
     >>> orders.select("partition", "offset", "payload").show()

@@ -19,7 +19,8 @@ from queenmq.engine.crypto import Cipher
 from queenmq.engine.partitions import check_name
 from queenmq.engine.requests import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX
 from queenmq.errors import InvalidArgument, InvalidPayload, InvalidTraceId, PayloadTooLarge
-from queenmq.model.payloads import NOT_JSON, cut
+from queenmq.model.payload_limits import DIGITS_MAX, check_limits
+from queenmq.model.payloads import NOT_JSON, cut, json_array
 from queenmq.spark.connection import Connection
 
 STAGE_BYTES_MAX = 32 << 20  # in memory, of one task
@@ -115,6 +116,9 @@ class Stage:
             pieces = [self._piece(place, payload) for place, payload in enumerate(payloads.to_pylist(), self._row)]
             sorted_payloads = pa.array(pieces, pa.binary()).take(pa.array(order))
             arrays = _joined(sorted_payloads, cuts)
+        if len(payloads) and pc.max(pc.binary_length(payloads)).as_py() > DIGITS_MAX:
+            values = payloads.to_pylist()
+            check_limits(json_array(values), values, self._row)
         if self._cipher is not None:
             encrypted = [self._cipher.encrypt(payload) for payload in sorted_payloads.to_pylist()]
             arrays = _joined(pa.array(encrypted, pa.binary()), cuts)

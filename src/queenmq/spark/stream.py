@@ -1,28 +1,32 @@
 """Reading a queue as a stream: from one position in commit order to the next, each exactly once.
 
-An offset is `{"tick": 4711}`: everything committed before that tick, however many partitions there are. A micro-batch
-that ends between two ticks adds the first transaction it leaves out, `"before": "1.73921"`. `"of"` says whose offset
-it is, so that a checkpoint is not used with another queue.
+An offset is `{"tick": 4711, "mark": "…", "trail": […]}`: everything committed before that tick, however many partitions
+there are, and the proof that PostgreSQL has not lost it (positions.py). A micro-batch that ends between two ticks adds
+the first transaction it leaves out, `"before": "1.73921"`. `"of"` says whose offset it is, so that a checkpoint is not
+used with another queue.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from queenmq.errors import InvalidArgument, NotPending
+from queenmq.errors import DatabaseUnavailable, InvalidArgument, NotPending
 from queenmq.spark.batch import start_before
-from queenmq.spark.connection import Connection, explanations
+from queenmq.spark.connection import Connection, connect_within, explanations
 from queenmq.spark.groups import SparkGroup
-from queenmq.spark.options import Options
-from queenmq.spark.planning import Position, Wanted, find_queues, only_partitions, plan, position_at
+from queenmq.spark.options import Options, is_tick
+from queenmq.spark.planning import Wanted, find_queues, only_partitions, plan
+from queenmq.spark.positions import BEGINNING, Kept, Position, find, position_at
 from queenmq.spark.reading import DataLost, Reading
 
+RECONNECT_SECONDS_MAX = 60.0  # while another server is promoted
 IDLE_MOVES_ON = timedelta(days=1)  # ticks are kept for 30 days: an idle stream must not stand at one for longer
 
 TAKE_TICK = "select queen.take_tick()"
@@ -30,7 +34,7 @@ INSTALLATION = "select id::text from queen.system_state"
 LIMIT = "select * from queen.limit_messages($1, $2, $3, $4, $5, $6)"
 AGE = """
 select extract(epoch from l.taken_at - f.taken_at)::float8
-  from queen.find_tick($1) f, queen.find_tick($2) l where f.taken_at > '-infinity'
+  from queen.ticks f, queen.ticks l where f.id = $1 and l.id = $2
 """
 LOST = """
 select q.name, sum(h.messages)::bigint as messages, count(*) as times from queen.retention_history h
@@ -41,6 +45,30 @@ select q.name, sum(h.messages)::bigint as messages, count(*) as times from queen
 """
 
 Offset = dict[str, Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def surviving(
+    method: Callable[Concatenate["QueueStreamReader", P], T],
+) -> Callable[Concatenate["QueueStreamReader", P], T]:
+    """Let a step of the driver survive that PostgreSQL is restarted, or another server takes over: it is done again.
+
+    That is safe: no step changes anything that the same step would not change again. A position that the other server
+    does not have is an error.
+    """
+
+    @wraps(method)
+    def step(self: "QueueStreamReader", /, *arguments: P.args, **named: P.kwargs) -> T:
+        with explanations():
+            try:
+                return method(self, *arguments, **named)
+            except DatabaseUnavailable:
+                if not self.disconnect():
+                    raise
+            return method(self, *arguments, **named)
+
+    return step
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -52,76 +80,75 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connection: Connection | None = None
         self._group: SparkGroup | None = None  # on this connection
         self._name = ""  # whose offsets ours are
-        self._target: int | None = None  # of Trigger.AvailableNow
+        self._target: Offset | None = None  # of Trigger.AvailableNow
         self._done: Offset = {"tick": 0}  # what Spark has finished
 
     # -- positions
 
+    @surviving
     def initialOffset(self) -> Offset:  # noqa: N802 (Spark's name)
         """Where a query without a checkpoint begins."""
-        with explanations():
-            connection = self._connected()
-            given = self._options.starting_offsets
-            if self._options.starting_timestamp is not None:
-                tick = start_before(connection, self._options.starting_timestamp)
-            elif isinstance(given, dict):
-                if set(given) != {"tick"}:
-                    raise InvalidArgument('a stream starts at earliest, latest or {"tick": 7}, not at single offsets')
-                tick = given["tick"]
-            else:
-                tick = 0 if given == "earliest" else connection.value(TAKE_TICK)
-            self._queues(connection, position_at(connection, tick))
-            return self._offset(tick)
+        connection = self._connected()
+        given = self._options.starting_offsets
+        if self._options.starting_timestamp is not None:
+            position = position_at(connection, start_before(connection, self._options.starting_timestamp))
+        elif given == "latest":
+            position = self._newest(connection)
+        elif given == "earliest":
+            position = BEGINNING
+        elif is_tick(given):
+            position = self._found(connection, given)
+        else:
+            raise InvalidArgument('a stream starts at earliest, latest or {"tick": 7}, not at single offsets')
+        self._queues(connection, position)
+        return self._offset(position)
 
+    @surviving
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far the next micro-batch goes: to a tick taken now, or as far as the limit allows."""
-        with explanations():
-            connection = self._connected()
-            begin = self._position(connection, start)
-            queues = self._queues(connection, begin)
-            self._finish(queues, start, begin)
-            newest = self._target or connection.value(TAKE_TICK)
-            if newest <= start["tick"] and "before" not in start:
-                return start
-            end = position_at(connection, newest)
-            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            found = connection.row(LIMIT, list(queues), begin.epoch, begin.snapshot, end.epoch, end.snapshot, most)
-            if not found["messages"] and not self._is_old(connection, start["tick"], newest):
-                return start
-            cut = {} if found["xid"] is None else {"before": f"{found['epoch']}.{found['xid']}"}
-            return self._offset(newest) | cut
+        connection = self._connected()
+        begin = self._position(connection, start)
+        queues = self._queues(connection, begin)
+        self._finish(queues, start, begin)
+        newest = self._newest(connection) if self._target is None else self._found(connection, self._target)
+        stays = _is_proven(start, begin)
+        if stays and newest.tick <= begin.tick and "before" not in start:
+            return start
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        found = connection.row(LIMIT, list(queues), begin.epoch, begin.snapshot, newest.epoch, newest.snapshot, most)
+        if stays and not found["messages"] and not self._is_old(connection, begin.tick, newest.tick):
+            return start
+        cut = {} if found["xid"] is None else {"before": f"{found['epoch']}.{found['xid']}"}
+        return self._offset(newest) | cut
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """`maxOffsetsPerTrigger`, in whole transactions."""
         most = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
+    @surviving
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
         """For the query's progress: the newest tick, and how long after the last offset it was taken."""
-        with explanations():
-            connection = self._connected()
-            newest = connection.value(TAKE_TICK)
-            behind = connection.value(AGE, self._done["tick"], newest)
-            return self._offset(newest) | ({} if behind is None else {"behind_seconds": round(behind, 3)})
+        connection = self._connected()
+        newest = self._newest(connection)
+        behind = connection.value(AGE, self._done["tick"], newest.tick)
+        return self._offset(newest) | ({} if behind is None else {"behind_seconds": round(behind, 3)})
 
+    @surviving
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read what is there now, and stop."""
-        with explanations():
-            self._target = self._connected().value(TAKE_TICK)
+        self._target = self._newest(self._connected()).kept
 
     # -- micro-batches
 
+    @surviving
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The tasks between two offsets: the same ones whenever it is asked."""
-        with explanations():
-            connection = self._connected()
-            begin = self._position(connection, start)
-            wanted = Wanted(
-                self._queues(connection, begin),
-                begin,
-                self._position(connection, end),
-                since=self._options.starting_timestamp,
-            )
+        connection = self._connected()
+        queues = self._queues(connection, self._position(connection, start))
+        with connection.transaction():  # on one server, also behind a pooler
+            begin, finish = self._position(connection, start), self._position(connection, end)
+            wanted = Wanted(queues, begin, finish, since=self._options.starting_timestamp)
             if self._options.fail_on_data_loss and start["tick"]:
                 _check_retention(connection, wanted)
             if self._options.partitions:
@@ -132,18 +159,24 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The messages of one task."""
         return self._reading.read(partition)
 
+    @surviving
     def commit(self, end: Offset) -> None:
         """Spark needs nothing before `end` again: the group has read it."""
-        with explanations():
-            connection = self._connected()
-            position = self._position(connection, end)
-            self._finish(self._queues(connection, position), end, position)
+        connection = self._connected()
+        position = self._position(connection, end)
+        self._finish(self._queues(connection, position), end, position)
 
     def stop(self) -> None:
         """The query has ended."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self.disconnect()
+        self._connection = None
+
+    def disconnect(self) -> bool:
+        """End the session; False if there has never been one."""
+        if self._connection is None:
+            return False
+        self._connection.close()
+        return True
 
     def _finish(self, queues: dict[int, str], offset: Offset, position: Position) -> None:
         """Everything up to an offset is done: Spark commits it, or asks what comes after it.
@@ -155,9 +188,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._done = offset
 
     def _connected(self) -> Connection:
-        """The query's one connection in the driver; made anew when it was lost."""
+        """The query's one connection in the driver. If it was lost it is made anew, when a server is there."""
         if self._connection is None or self._connection.closed:
-            connection = Connection(self._options.dsn(reading=False))
+            seconds = 0.0 if self._connection is None else RECONNECT_SECONDS_MAX
+            connection = connect_within(seconds, self._options.dsn(reading=False))
             try:
                 installation = connection.value(INSTALLATION)
                 self._name = hashlib.sha256(f"{installation}\n{self._options.queue}".encode()).hexdigest()[:12]
@@ -175,8 +209,12 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._group.hold(queues, position)
         return queues
 
-    def _offset(self, tick: int) -> Offset:
-        return {"tick": tick, "of": self._name}
+    def _offset(self, position: Position) -> Offset:
+        return position.kept | {"of": self._name}
+
+    def _newest(self, connection: Connection) -> Position:
+        """The newest tick; a new one, if something was written since the last."""
+        return position_at(connection, connection.value(TAKE_TICK))
 
     def _position(self, connection: Connection, offset: Offset) -> Position:
         if offset.get("of") != self._name:
@@ -184,11 +222,19 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f'the checkpoint of this query is not one of "{self._options.queue}" on this server; '
                 "use a new checkpointLocation, or the queue and the database that it belongs to"
             )
-        return position_at(connection, offset["tick"], offset.get("before"))
+        return self._found(connection, offset)
+
+    def _found(self, connection: Connection, kept: Kept) -> Position:
+        return find(connection, kept, tolerant=not self._options.fail_on_data_loss)
 
     def _is_old(self, connection: Connection, tick: int, newest: int) -> bool:
         seconds = connection.value(AGE, tick, newest)
         return seconds is not None and seconds > IDLE_MOVES_ON.total_seconds()
+
+
+def _is_proven(offset: Offset, position: Position) -> bool:
+    """Whether a query may stay at an offset: PostgreSQL has not lost it, and it has a mark (once they had none)."""
+    return offset["tick"] == position.tick and ("mark" in offset or not position.tick)
 
 
 def _check_retention(connection: Connection, wanted: Wanted) -> None:

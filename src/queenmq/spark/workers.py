@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from functools import cache
 
 from queenmq.config import Settings
-from queenmq.errors import DatabaseUnavailable
 from queenmq.spark.connection import Connection
 
 Address = tuple[str, Mapping[str, str]]
@@ -28,7 +27,7 @@ def working(dsn: str, settings: Settings, plans: Mapping[str, str]) -> Iterator[
     only when all went well, and ends with the worker: Spark ends those that have had nothing to do for a minute.
     """
     _keep_memory()
-    connection = _taken((dsn, plans)) or Connection(dsn, settings, plans)
+    connection = _taken((dsn, plans)) or Connection(dsn, settings, plans, known=True)
     try:
         yield connection
     except BaseException:
@@ -50,11 +49,7 @@ def _taken(address: Address) -> Connection | None:
     """What the last task has left, if it is what is needed and PostgreSQL still answers."""
     if [address] == [own for own, _ in _left]:
         _, connection = _left.pop()
-        try:
-            connection.value("select 1")
-        except DatabaseUnavailable:
-            connection.close()
-        else:
+        if connection.answers():
             return connection
     leave()
     return None

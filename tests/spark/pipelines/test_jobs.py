@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from pyspark.errors import PySparkException
 
-from queenmq.errors import ConfigurationError, DatabaseUnavailable, InvalidArgument, QueueNotFound
+from queenmq.errors import DatabaseUnavailable, InvalidArgument, QueueNotFound
 from queenmq.spark.connection import Connection
 from queenmq.spark.pipelines.job import Job, Progress, recorded_runs
 from queenmq.spark.pipelines.jobs import JOBS, PipelineFailed, perform
 from queenmq.spark.pipelines.schedule import load_schedule, run_schedule
+from tests.waits import until_now
 
 NO_SPARK = "spark://127.0.0.1:1"  # whoever starts Spark here fails
 
@@ -44,8 +45,8 @@ def test_a_run_whose_process_is_gone_is_lost(database):
     backend = job.connection.value("select pg_backend_pid()")
     job.connection.close()
     with Connection(database) as connection:
-        while connection.value("select count(*) from pg_stat_activity where pid = $1", backend):
-            pass  # PostgreSQL notices it a moment later
+        query = "select count(*) = 0 from pg_stat_activity where pid = $1"
+        until_now("PostgreSQL has noticed that the process is gone", lambda: connection.value(query, backend))
     assert [run["state"] for run in recorded_runs(database)] == ["lost"]
 
 
@@ -115,12 +116,14 @@ def test_every_pipeline_was_asked_for_a_missing_queue():
     assert JOBS.keys() - MINIMAL.keys() == {"aggregate"}  # whose queue is in its file
 
 
-def test_a_database_that_is_not_there_is_an_error_of_ours(monkeypatch):
+def test_a_database_that_is_not_there_is_an_error_of_ours(monkeypatch, tmp_path):
     with pytest.raises(DatabaseUnavailable):
         perform("stats", {}, dsn="postgresql://nobody@127.0.0.1:1/nothing", master=NO_SPARK)
     monkeypatch.delenv("QUEEN_DSN", raising=False)
-    with pytest.raises(ConfigurationError, match="QUEEN_DSN"):
+    monkeypatch.setenv("QUEEN_DATA_DIR", str(tmp_path))
+    with pytest.raises(DatabaseUnavailable, match="no private PostgreSQL runs") as unavailable:
         perform("stats", {}, master=NO_SPARK)
+    assert "QUEEN_DSN" in unavailable.value.hint
 
 
 def schedule(path, text):

@@ -22,15 +22,21 @@ from queenmq.spark.pipelines.store import address
 POLL_SECONDS = 1
 TIME = "queen_event_time"
 
+Options = dict[str, str]
 
-def aggregate(job: Job, *, file: str, checkpoint: str, follow: bool = False) -> Report:
-    """Aggregate what is there, and end; with `follow`, go on until interrupted."""
+
+def aggregate(job: Job, *, file: str, checkpoint: str, follow: bool = False, accept_loss: bool = False) -> Report:
+    """Aggregate what is there, and end; with `follow`, go on until interrupted.
+
+    With `accept_loss`, go on although PostgreSQL has lost messages that were read, or windows that were pushed.
+    """
+    loss = {"failOnDataLoss": str(not accept_loss).lower()}
     asked = load_aggregation(file)
     job.queue_id(asked.source)
     try:
-        queries = [(asked.target, windows(asked, _stream(job, asked, asked.reader)))]
+        queries = [(asked.target, windows(asked, _stream(job, asked, asked.reader, loss)))]
         if asked.late != DROP:
-            queries.append((asked.late, _late(asked, _stream(job, asked, f"{asked.reader}:late"))))
+            queries.append((asked.late, _late(asked, _stream(job, asked, f"{asked.reader}:late", loss))))
     except (AnalysisException, ParseException) as error:
         raise InvalidArgument(f"{file} does not fit Spark: {str(error).splitlines()[0]}") from None
     facts: dict[str, Any] = {"from": asked.source, "to": asked.target, "dry_run": job.dry_run}
@@ -39,7 +45,7 @@ def aggregate(job: Job, *, file: str, checkpoint: str, follow: bool = False) -> 
     started: list[StreamingQuery] = []
     try:
         for number, (queue, rows) in enumerate(queries):
-            started.append(_start(job, rows, queue, f"{address(checkpoint)}/{number}", follow=follow))
+            started.append(_start(job, rows, queue, f"{address(checkpoint)}/{number}", loss, follow=follow))
         read = _watched(job, started, asked)
     finally:
         for query in started:
@@ -65,9 +71,9 @@ def windows(asked: Aggregation, rows: DataFrame) -> DataFrame:
     return found.select(payload, *partition)
 
 
-def _stream(job: Job, asked: Aggregation, group: str) -> DataFrame:
+def _stream(job: Job, asked: Aggregation, group: str, loss: Options) -> DataFrame:
     """The messages with the fields of their payload and their event time."""
-    options = {"url": job.dsn, "queue": asked.source, "group": group, "columns": "partition,created_at,payload"}
+    options = {"url": job.dsn, "queue": asked.source, "group": group, "columns": "partition,created_at,payload"} | loss
     rows = job.spark.readStream.format("queen").options(**options).load()
     fields = sf.from_json("payload", asked.payload)
     read = rows.select(
@@ -88,8 +94,9 @@ def _late(asked: Aggregation, rows: DataFrame) -> DataFrame:
     return rows.where(_is_late(asked)).select(sf.col("queen_payload").alias("payload"), "partition")
 
 
-def _start(job: Job, rows: DataFrame, queue: str, checkpoint: str, *, follow: bool) -> StreamingQuery:
-    writer = rows.writeStream.format("queen").options(url=job.dsn, queue=queue, checkpointLocation=checkpoint)
+def _start(job: Job, rows: DataFrame, queue: str, checkpoint: str, loss: Options, *, follow: bool) -> StreamingQuery:
+    options = {"url": job.dsn, "queue": queue, "checkpointLocation": checkpoint} | loss
+    writer = rows.writeStream.format("queen").options(**options)
     if "partition" in rows.columns:
         writer = writer.option("partitionColumn", "partition")
     return (writer if follow else writer.trigger(availableNow=True)).start()

@@ -18,7 +18,16 @@ from queenmq.spark.connection import EPOCH_2000, Connection, explanations
 from queenmq.spark.options import Options
 from queenmq.spark.pipelines.parquet import Key, keyed, runs, write_files
 from queenmq.spark.planning import SegmentsTask
-from queenmq.spark.reading import FETCH_BYTES, FETCH_ROWS_MAX, PLANS, DataLost, Reading, needed, statement
+from queenmq.spark.reading import (
+    FETCH_BYTES,
+    FETCH_ROWS_MAX,
+    PLANS,
+    DataLost,
+    Reading,
+    check_history,
+    needed,
+    statement,
+)
 from queenmq.spark.workers import working
 
 LISTED = ("partition", "created_at")
@@ -71,7 +80,12 @@ class Files:
         settings = Settings.load()
         assembler = self.reading.assembler(self.task.wanted, Cipher(settings.key_ring()))
         at_once = max(1, min(FETCH_ROWS_MAX, FETCH_BYTES // max(self.task.segment_bytes, 1)))
-        with explanations(), working(self.options.dsn(reading=True), settings, LOOKUPS) as connection:
+        with (
+            explanations(),
+            working(self.options.dsn(reading=True), settings, LOOKUPS) as connection,
+            connection.transaction(),  # on one server, also behind a pooler
+        ):
+            check_history(connection, self.task.wanted)
             for day, places in self._listed(connection, number):
                 for start in range(0, len(places), at_once):
                     rows = self._fetched(connection, places[start : start + at_once])

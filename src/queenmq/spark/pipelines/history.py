@@ -1,9 +1,11 @@
 """history: everything that was ever pushed, from the archive and from the queue, as one table.
 
 The archive ends with a tick; the live part begins with the same one. So nothing is missing at the seam and nothing is
-there twice, whoever pushes or archives meanwhile; and retention deletes nothing beyond it.
+there twice, whoever pushes or archives meanwhile; and retention deletes nothing beyond it. If PostgreSQL has lost a
+part of what is archived, it gives out those offsets a second time: there is no history until that part is set aside.
 """
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import datetime
@@ -17,6 +19,7 @@ from queenmq.errors import InvalidArgument
 from queenmq.spark.columns import COLUMNS
 from queenmq.spark.pipelines.archive import STORED
 from queenmq.spark.pipelines.job import Job, kept
+from queenmq.spark.pipelines.lost import lost_steps, refusal
 from queenmq.spark.pipelines.manifest import ArchiveUnusable, Manifest
 from queenmq.spark.pipelines.report import Report, Table
 from queenmq.spark.pipelines.store import Store, address
@@ -36,7 +39,9 @@ def messages(job: Job, queue: str, archive: str | None = None, columns: Sequence
     installation = str(job.connection.value("select id from queen.system_state"))
     if (steps[0].installation, steps[0].queue_id) != (installation, queue_id):
         raise ArchiveUnusable(f"the archive in {store.location} is one of another database or of an older queue")
-    live = job.read(queue, columns=asked, startingOffsets=f'{{"tick": {steps[-1].to_tick}}}')
+    if lost := lost_steps(job.connection, steps):
+        raise refusal(store, lost)
+    live = job.read(queue, columns=asked, startingOffsets=json.dumps(steps[-1].end))
     files = [store.address(file.path) for step in steps for file in step.files]
     if not files:  # all that was archived had been deleted before it was read
         return live

@@ -13,7 +13,8 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from queenmq.config import Settings, masked
-from queenmq.errors import ConfigurationError, EncryptionRequired, QueueNotFound
+from queenmq.engine.embedded.local import session_dsn
+from queenmq.errors import EncryptionRequired, QueueNotFound
 from queenmq.spark.connection import Connection
 from queenmq.spark.session import session
 
@@ -70,8 +71,9 @@ def quiet(_: Progress) -> None:
 class Job:
     """A place to work in: `with Job("archive", {...}) as job: ...` is recorded in queen.pipeline_runs.
 
-    Without a DSN, QUEEN_DSN's. Spark starts when it is first needed, so that what is wrong with the request is said at
-    once; a session that is given, or runs already, is used and stays. A dry run changes nothing, and is not recorded.
+    Without a DSN it uses that of QUEEN_DSN, or the private PostgreSQL of a server on this machine. Spark starts
+    when it is first needed, so that what is wrong with the request is said at once; a session that is given, or runs
+    already, is used and stays. A dry run changes nothing, and is not recorded.
     """
 
     def __init__(
@@ -85,10 +87,7 @@ class Job:
         dry_run: bool = False,
         listen: Listener = quiet,
     ) -> None:
-        found = dsn or Settings.load().dsn
-        if found is None:
-            raise ConfigurationError("where is PostgreSQL? Set QUEEN_DSN, or give a DSN")
-        self.name, self.dsn, self.dry_run = name, found, dry_run
+        self.name, self.dsn, self.dry_run = name, dsn or session_dsn(Settings.load()), dry_run
         self.rows = 0
         self._arguments = dict(arguments or {})
         self._master, self._given, self._listen = master, spark, listen

@@ -2,13 +2,16 @@
 
     <location>/_queen/<queue>/next.json                          the step that is being written
     <location>/_queen/<queue>/000000000000-000000000042.json     a step that is complete
+    <location>/_queen/<queue>/lost/<step>-<mark>.json            one that PostgreSQL has lost (lost.py)
     <location>/queue=<queue>/day=2030-01-31/<step>-<number>.parquet
+    <location>/_lost/<mark>/queue=<queue>/…                      the files of a lost step
 
 A step is in the archive when its manifest is; files without one are a step that was interrupted, and are written
-again, byte by byte the same, by the next run.
+again, byte by byte the same, by the next run. A step holds the marks of its ticks, which prove that the database still
+has them; those of earlier versions have none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -46,11 +49,30 @@ class Range(Struct, frozen=True, kw_only=True):
     queue_id: int
     from_tick: int
     to_tick: int
+    from_mark: str | None = None
+    to_mark: str | None = None
+    to_trail: Sequence[tuple[int, str, int]] = ()
 
     @property
     def name(self) -> str:
         """What the names of its files begin with: they sort as they follow each other."""
         return f"{self.from_tick:012}-{self.to_tick:012}"
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """The position with which it ends."""
+        proof = {} if self.to_mark is None else {"mark": self.to_mark, "trail": self.to_trail}
+        return {"tick": self.to_tick} | proof
+
+    @property
+    def short_mark(self) -> str:
+        """Enough of the mark to tell steps apart that have the same numbers."""
+        return (self.to_mark or "unmarked")[:8]
+
+    def precedes(self, other: "Range") -> bool:
+        """Whether another range begins where this one ends."""
+        marks = {self.to_mark, other.from_mark} - {None}
+        return self.to_tick == other.from_tick and len(marks) < 2 and self.same_queue(other)
 
     def same_queue(self, other: "Range") -> bool:
         """Whether both are about the same queue of the same database."""
@@ -83,7 +105,7 @@ class Manifest:
         names = [name for name in self._store.names(self._directory) if name.endswith(".json") and name != NEXT]
         steps = [self._load(name, Step) for name in names]
         for step, following in pairwise(steps):
-            if step.to_tick != following.from_tick or not step.same_queue(following):
+            if not step.precedes(following):
                 raise ArchiveUnusable(
                     f'the archive of "{self._queue}" in {self._store.location} has no step from tick {step.to_tick}'
                 )
@@ -116,6 +138,21 @@ class Manifest:
         """Make a step part of the archive."""
         self._save(f"{step.name}.json", step)
         self._store.remove(f"{self._directory}/{NEXT}")
+
+    def abandon(self, step: Range) -> None:
+        """Remove what an interrupted run has written of a step that will never be complete."""
+        for path in self._store.paths(f"queue={quote(self._queue, safe='')}"):
+            if path.rpartition("/")[2].startswith(f"{step.name}-"):
+                self._store.remove(path)
+        self._store.remove(f"{self._directory}/{NEXT}")
+
+    def keep_lost(self, step: Step) -> None:
+        """Write the manifest of a step that PostgreSQL has lost, beside the others."""
+        self._save(f"lost/{step.name}-{step.short_mark}.json", step)
+
+    def remove(self, step: Step) -> None:
+        """Take a step out of the archive."""
+        self._store.remove(f"{self._directory}/{step.name}.json")
 
     def _load(self, name: str, kind: Any) -> Any:
         text = self._store.read(f"{self._directory}/{name}")

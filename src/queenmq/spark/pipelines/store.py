@@ -77,6 +77,18 @@ class Store:
         finally:
             beside.unlink(missing_ok=True)
 
+    def move(self, path: str, to: str) -> None:
+        """Give a file another place; nothing happens if it is not there, as it may have been moved before."""
+        if self._files.get_file_info(self._place(path)).type == FileType.File:
+            self._files.create_dir(self._place(to).rpartition("/")[0], recursive=True)
+            self._files.move(self._place(path), self._place(to))
+
+    def paths(self, directory: str) -> list[str]:
+        """All files below a directory, however deep."""
+        selector = FileSelector(self._place(directory), allow_not_found=True, recursive=True)
+        found = self._files.get_file_info(selector)
+        return [each.path.removeprefix(f"{self._root}/") for each in found if each.type == FileType.File]
+
     def remove(self, path: str) -> None:
         """Delete a file, if it is there."""
         if self._files.get_file_info(self._place(path)).type == FileType.File:
