@@ -22,7 +22,7 @@ def execute(shop):
 
 
 def test_why_explains_in_a_table_and_in_json(either, queue):
-    assert "there is no queue" in either("why", queue).out
+    assert f'there is no queue "{queue}"' in either("why", queue, status=1).err
     either("push", queue, "1", "2", "--partition", "ann")
     either("pop", queue, "--group", "g", "--keep")
     [head, line] = either("why", queue, "--group", "g").lines
@@ -30,9 +30,9 @@ def test_why_explains_in_a_table_and_in_json(either, queue):
     assert line.startswith("ann")
     assert "leased" in line
     assert "a consumer holds it since" in line
-    [reason] = either("why", queue, "ann", "--group", "g", "--json").json
+    [reason] = either("why", queue, "--partition", "ann", "--group", "g", "--json").json
     assert (reason["partition"], reason["cause"], reason["messages"]) == ("ann", "leased", 1)
-    assert either("why", queue, "bob", "--group", "g", "--json").json[0]["cause"] == "no_partition"
+    assert either("why", queue, "-p", "bob", "--group", "g", "--json").json[0]["cause"] == "no_partition"
 
 
 def test_why_looks_at_as_many_partitions_as_it_is_told(queen, queue):

@@ -2,10 +2,13 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
+
+from tests.waits import until_now
 
 COMMAND = [sys.executable, "-c", "import sys; from queenmq.cli import main; sys.exit(main())"]
 
@@ -18,7 +21,49 @@ def test_arguments_are_pushed_and_popped_again(either, queue):
     either("push", queue, '{"id": 1}', "2", '"drei"')
     assert payloads(either("pop", queue, "--batch", "10", "--json")) == [{"id": 1}, 2, "drei"]
     empty = either("pop", queue)
-    assert (empty.out, empty.err) == ("", f"Nothing to take. queen why {queue} tells why.\n")
+    assert empty.out == ""
+    assert empty.err.startswith(f"Nothing to take. To find out why:\n  queen why {queue}")
+
+
+def test_a_pop_that_finds_nothing_suggests_a_command_that_tells_why(queen, queue, url):
+    queen("push", queue, "1", "--partition", "ann lee")
+    queen("pop", queue, "--group", "g")
+    said = queen("pop", queue, "--group", "g", "--partition", "ann lee").err
+    assert (
+        said
+        == f"Nothing to take. To find out why:\n  queen why {queue} --partition 'ann lee' --group g {' '.join(url)}\n"
+    )
+    command = shlex.split(said.splitlines()[1])
+    assert [each["cause"] for each in queen(*command[1:], "--json", at=[]).json] == ["read"]
+
+
+def test_messages_of_a_namespace_and_of_a_task_are_popped(either, queue):
+    for name, label in (("a", "mail"), ("b", "print")):
+        either("queue", "create", f"{queue}-{name}", "--namespace", f"{queue}-n", "--task", f"{queue}-{label}")
+        either("push", f"{queue}-{name}", f'"{name}"')
+    namespace, task = ("--namespace", f"{queue}-n"), ("--task", f"{queue}-print")
+    assert payloads(either("pop", *task, "--group", "t", "--json")) == ["b"]
+    assert payloads(either("pop", *namespace, *task, "--group", "nt", "--json")) == ["b"]
+    assert [*payloads(either("pop", *namespace, "--json")), *payloads(either("pop", *namespace, "--json"))] == [
+        "a",
+        "b",
+    ]
+    suggested = [line.split()[:3] for line in either("pop", *namespace).err.splitlines()[1:]]
+    assert suggested == [["queen", "why", f"{queue}-a"], ["queen", "why", f"{queue}-b"]]
+    unknown = either("pop", "--namespace", "nowhere", "--task", "nothing", status=1).err
+    assert 'no queue has the namespace "nowhere" and the task "nothing"' in unknown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name a queue, or else --namespace, --task, or both"),
+        (["orders", "--task", "t"], "name a queue, or else"),
+        (["--task", "t", "--partition", "p"], "--partition belongs to a queue"),
+    ],
+)
+def test_a_pop_says_what_it_can_pop_from(queen, arguments, sentence):
+    assert sentence in " ".join(queen("pop", *arguments, status=2).err.replace("│", " ").split())
 
 
 def test_lines_of_a_file_are_pushed_in_their_order(queen, queue, tmp_path):
@@ -65,7 +110,7 @@ def test_a_partition_can_be_named(queen, queue):
 def test_a_line_that_is_not_json_is_named_and_what_went_before_is_told(queen, queue):
     said = queen("push", queue, "--batch", "2", stdin=b"1\n2\n3\n{oops\n", status=1).err
     assert "line 4 is not JSON" in said
-    assert "pushed before it ended: 2" in said
+    assert said.startswith("Stored before the error: 2 messages, no others.\n")
     assert payloads(queen("pop", queue, "-n", "9", "--json")) == [1, 2]
     queen("push", "", "1", status=1)
 
@@ -97,12 +142,15 @@ def test_what_is_kept_comes_back_when_its_lease_ends(queen, queue):
 
 
 def test_a_pop_whose_lease_was_lost_while_it_printed_says_so(queen, queue, shop):
+    def is_leased():
+        return [each["cause"] for each in queen("why", queue, "--json").json] == ["leased"]
+
     queen("push", queue, json.dumps("x" * 200_000))  # more than a pipe holds: nobody reads, so it waits
     with subprocess.Popen(
         [*COMMAND, "pop", queue, "--url", shop[0].url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        while [each["cause"] for each in queen("why", queue, "--json").json] != ["leased"]:
-            assert process.poll() is None
+        until_now("the message is leased", lambda: is_leased() or process.poll() is not None)
+        assert process.poll() is None
         queen("group", "seek", "__QUEUE_MODE__", queue, "--to", "beginning", "--yes")
         _, said = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -116,6 +164,7 @@ def test_groups_pop_independently(queen, queue):
 
 
 def test_a_pop_waits_as_long_as_it_is_told_and_not_longer(queen, queue):
+    queen("queue", "create", queue)
     assert queen("pop", queue, "--wait", "0.1").out == ""
 
 

@@ -84,9 +84,14 @@ def test_groups_are_listed_with_how_far_they_are_behind(either, queue):
     assert either("groups", queue).lines[1].split()[:4] == ["billing", queue, "0", "2"]
 
 
-@pytest.mark.parametrize("command", [["groups", "nowhere"], ["lag", "--queue", "nowhere"], ["verify", "nowhere"]])
-def test_a_queue_that_does_not_exist_is_not_well(either, command):
-    assert 'there is no queue "nowhere"' in either(*command, status=1).err
+@pytest.mark.parametrize(
+    "command",
+    ["groups nowhere", "lag --queue nowhere", "verify nowhere", "pop nowhere", "why nowhere", "tail nowhere",
+     "queue show nowhere", "dlq list --queue nowhere", "dlq redrive --queue nowhere", "dlq purge --queue nowhere --yes",
+     "group seek g nowhere --to end --yes", "group delete g nowhere --yes"],
+)  # fmt: skip
+def test_a_command_about_a_queue_that_does_not_exist_ends_with_1(either, command):
+    assert 'there is no queue "nowhere"' in either(*command.split(), status=1).err
 
 
 def test_lag_is_told_by_group_and_by_partition(either, queue):
@@ -104,17 +109,42 @@ def test_lag_is_told_by_group_and_by_partition(either, queue):
     assert "there is no group" in either("lag", "nobody", status=1).err
 
 
+def test_a_queue_that_no_group_reads_shows_with_its_backlog(either, queue):
+    either("push", queue, '{"p": "ann"}', '{"p": "bob"}', '{"p": "bob"}', "--key", "p")
+    [lag] = either("lag", "--queue", queue, "--json").json
+    assert (lag["group"], lag["partition"], lag["messages"]) == (None, None, 3)
+    assert lag["seconds"] > 0
+    assert either("lag", "--queue", queue).lines[1].split()[:4] == [queue, "(nobody)", "-", "3"]
+    assert either("lag", "--queue", queue, "--min-seconds", "3600").out == "Nobody is behind.\n"
+    group = listed(either("groups", "--json"), queue=queue)
+    assert (group["name"], group["lag_messages"], group["partitions_with_lag"], group["state"]) == (
+        None,
+        3,
+        2,
+        "Unread",
+    )
+    assert either("groups", queue).lines[1].split() == ["(nobody)", queue, "0", "3", "-", "-", "Unread"]
+    either("pop", queue, "--group", "g", "--partition", "ann")
+    assert [(each["name"], each["lag_messages"]) for each in either("groups", queue, "--json").json] == [
+        ("g", 0),
+        (None, 2),
+    ]
+    either("pop", queue, "--group", "g")
+    assert [each["group"] for each in either("lag", "--queue", queue, "--json").json] == ["g"]
+    assert [each["name"] for each in either("groups", queue, "--json").json] == ["g"]
+
+
 def test_a_group_is_moved(either, queue):
     either("push", queue, "0", "1", "2")
     group = ["--group", "g"]
     either("pop", queue, *group, "--batch", "3")
     either("group", "seek", "g", queue, "--to", "beginning", status=2)
     told = either("group", "seek", "g", queue, "--to", "beginning", "--yes").out
-    assert told == f"Moved g in 1 partition of {queue}.\n"
+    assert told == f"Moved g in 1 partition of {queue} to the beginning.\n"
     assert either("pop", queue, *group, "--json").json["payload"] == 0
     either("group", "seek", "g", queue, "--offset", "2", "--partition", "Default", "--yes")
     assert either("pop", queue, *group, "--json").json["payload"] == 2
-    either("group", "seek", "g", queue, "--at", "2001-01-01T00:00:00Z", "--yes")
+    either("group", "seek", "g", queue, "--to", "2001-01-01T00:00:00Z", "--yes")
     assert either("pop", queue, *group, "--json").json["payload"] == 0
     moved = either("group", "seek", "g", queue, "--to", "end", "--yes", "--json").json
     assert moved == {"group": "g", "queue": queue, "partitions": 1}
@@ -124,17 +154,29 @@ def test_a_group_is_moved(either, queue):
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ([], "name one of --to, --at and --offset"),
-        (["--to", "end", "--offset", "1"], "name one of"),
+        ([], "say where to"),
+        (["--to", "end", "--offset", "1"], "say where to"),
         (["--offset", "1"], "name it with --partition"),
-        (["--at", "noon"], "is not a moment"),
-        (["--at", "2030-01-31T12:00:00"], "no time zone"),
-        (["--to", "middle"], "middle"),
+        (["--to", "noon"], "is not a moment"),
+        (["--to", "2030-01-31T12:00:00"], "no time zone"),
+        (["--to", "middle"], "takes beginning and end"),
     ],
 )
 def test_a_target_that_makes_no_sense_is_not_understood(queen, target, sentence):
     said = queen("group", "seek", "g", "q", *target, "--yes", status=2).err
     assert sentence in " ".join(said.replace("│", " ").split())
+
+
+def test_a_group_that_seeks_a_moment_in_the_future_skips_what_is_pushed_before(either, queue):
+    either("push", queue, "0", "1")
+    either("pop", queue, "--group", "g", "--keep")
+    future = ("--to", "2130-01-31T12:00:00Z")
+    asked = either("group", "seek", "g", queue, *future, status=2).err
+    assert "to 2130-01-31 12:00:00Z, which is in the future: messages that are pushed before are skipped?" in asked
+    told = either("group", "seek", "g", queue, *future, "--yes").out
+    assert told.startswith(f"Moved g in 1 partition of {queue} to 2130-01-31 12:00:00Z, which is in the future")
+    either("push", queue, "2")
+    assert either("pop", queue, "-g", "g", "-n", "9", "--json").json_lines == []
 
 
 def test_a_group_is_forgotten(either, queue):

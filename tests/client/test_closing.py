@@ -9,6 +9,7 @@ import pytest
 
 from queenmq import Queen, Stop
 from queenmq.errors import Closed, InvalidArgument
+from tests.waits import until_now
 
 SECONDS_MAX = 60
 
@@ -47,8 +48,8 @@ def test_a_handler_at_work_is_waited_for_and_its_message_is_not_lost(client, que
     consuming = threads.submit(client.queue(queue).lease_seconds(1).consume, handler)
     assert working.wait(SECONDS_MAX)
     closing = threads.submit(client.close)
-    while not _is_closed(client):
-        assert not closing.done()
+    until_now("the client is closing", lambda: _is_closed(client) or closing.done())
+    assert not closing.done()
     go_on.set()
     closing.result(SECONDS_MAX)
     assert done.is_set()

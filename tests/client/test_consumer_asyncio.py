@@ -11,6 +11,7 @@ import pytest
 from queenmq import AsyncMessage, AsyncQueen, Queen, Stop
 from queenmq.errors import Closed, InvalidArgument
 from tests.fixtures.proxy import proxy_to
+from tests.waits import WAIT_SECONDS_MAX
 
 SECONDS_MAX = 60
 
@@ -36,8 +37,9 @@ async def test_a_lease_is_kept_while_a_handler_works(queen, queue, session):
     expiries = set()
 
     async def handler(message):
-        while len(expiries) < 3:  # that is, until it was renewed twice
-            expiries.add(await session.fetchval(EXPIRY, queue))
+        async with asyncio.timeout(WAIT_SECONDS_MAX):
+            while len(expiries) < 3:  # that is, until it was renewed twice
+                expiries.add(await session.fetchval(EXPIRY, queue))
         stop.set()
 
     await queen.queue(queue).lease_seconds(1).consume(handler, stop=stop)

@@ -7,6 +7,7 @@ import pytest
 
 from queenmq import AsyncQueen, Stop
 from queenmq.client.transports import open_transport
+from queenmq.client.unavailable import NotSent
 from queenmq.config import Settings
 from queenmq.errors import (
     Closed,
@@ -88,6 +89,14 @@ async def test_nobody_anywhere_is_an_error_that_says_so(nobody, queue):
         with pytest.raises(Unavailable, match=nobody) as error:
             await queen.queue(queue).push(1)
     assert "queen serve" in error.value.hint
+
+
+async def test_a_call_that_may_have_arrived_before_does_not_say_that_nothing_was_sent(server, nobody, queue):
+    async with relay(server.url) as first, AsyncQueen(f"{first.url},{nobody}", settings=ONE_TRY) as queen:
+        first.manner = "lose"
+        with pytest.raises(Unavailable, match="an earlier try may have arrived") as error:
+            await queen.queue(queue).push(1)
+    assert not isinstance(error.value, NotSent)
 
 
 # -- lost answers

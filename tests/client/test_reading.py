@@ -4,9 +4,11 @@ import asyncio
 import sys
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import pytest
 
 from queenmq import AsyncQueen, Outgoing
+from queenmq.errors import PositionLost
 
 TAIL_SECONDS_MAX = 60
 
@@ -147,3 +149,50 @@ async def test_a_tail_goes_on_when_the_queue_is_deleted_before_it_was_read(queen
     await queen.admin.delete(queue)
     await fill(queen, queue, bob=["new"])
     assert told(await take(tail, 1)) == [("bob", 0, "new")]
+
+
+LOSE = """
+delete from queen.segments s using queen.partitions p, queen.queues q
+ where s.partition_id = p.id and p.queue_id = q.id and q.name = $1 and s.first_offset > 0
+"""
+SHORTEN = """
+update queen.partition_lookup l set next_offset = 1
+  from queen.partitions p, queen.queues q where l.partition_id = p.id and p.queue_id = q.id and q.name = $1
+"""
+
+
+async def lose_all_but_the_first(dsn, queue):
+    """What a database does that goes back to an earlier state; servers notice it by the incarnation."""
+    connection = await asyncpg.connect(dsn)
+    async with connection.transaction():
+        await connection.execute(LOSE, queue)
+        await connection.execute(SHORTEN, queue)
+        await connection.execute("truncate queen.incarnations")
+    await connection.close()
+
+
+@pytest.mark.parametrize("pushed_after", [1, 5])
+@pytest.mark.parametrize("partition", [None, "ann"])
+async def test_a_tail_ends_with_an_error_when_what_it_has_read_was_lost(
+    queen, queue, module_database, partition, pushed_after
+):
+    for value in range(3):
+        await fill(queen, queue, ann=[value])
+    source = queen.queue(queue) if partition is None else queen.queue(queue).partition(partition)
+    tail = aiter(source.tail(start="beginning"))
+    assert told([await anext(tail) for _ in range(3)]) == [("ann", n, n) for n in range(3)]
+    await lose_all_but_the_first(module_database, queue)
+    await fill(queen, queue, ann=[f"new {n}" for n in range(pushed_after)])
+    with pytest.raises(PositionLost, match='lost the message before offset 3 of partition "ann"'):
+        async with asyncio.timeout(TAIL_SECONDS_MAX):
+            await anext(tail)
+
+
+async def test_a_tail_reads_a_partition_that_was_deleted_and_made_again_from_its_beginning(queen, queue):
+    await fill(queen, queue, ann=[1, 2, 3])
+    tail = aiter(queen.queue(queue).tail(start="beginning"))
+    assert told([await anext(tail) for _ in range(3)]) == [("ann", 0, 1), ("ann", 1, 2), ("ann", 2, 3)]
+    await queen.admin.delete(queue)
+    await fill(queen, queue, ann=["new"])
+    async with asyncio.timeout(TAIL_SECONDS_MAX):
+        assert told([await anext(tail)]) == [("ann", 0, "new")]

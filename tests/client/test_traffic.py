@@ -118,12 +118,37 @@ async def test_a_partition_without_a_name_is_refused(queen, queue):
         await queen.queue(queue).partition("").push(1)
 
 
+async def test_a_reserved_queue_name_is_refused_with_the_name(queen):
+    queue = queen.queue("__system_things")
+    sentence = 'the queue name "__system_things" begins with __system_, which is reserved; choose another name'
+    for call in (queue.push(1), queue.pop(), queen.admin.configure("__system_things", priority=1)):
+        with pytest.raises(InvalidName) as refusal:
+            await call
+        assert str(refusal.value) == sentence
+
+
 async def test_a_full_queue_says_how_full_it_is(queen, queue):
     await queen.admin.configure(queue, max_queue_size=2)
     await queen.queue(queue).push_many([1, 2])
     with pytest.raises(QueueFull) as refusal:
         await queen.queue(queue).push(3)
     assert (refusal.value.queue, refusal.value.depth, refusal.value.limit) == (queue, 2, 2)
+    assert str(refusal.value) == f'queue "{queue}" is full: 2 messages are waiting and 2 is the limit'
+    with pytest.raises(QueueFull, match="a push of 3 messages can never fit"):
+        await queen.queue(queue).push_many([1, 2, 3])
+
+
+async def test_a_push_tells_depth_and_remaining_capacity_when_asked(queen, queue):
+    await queen.admin.configure(queue, max_queue_size=5)
+    one = await queen.queue(queue).push(1, capacity=True)
+    assert (one.queue_depth, one.remaining_capacity) == (1, 4)
+    many = await queen.queue(queue).push_many([2, 3], capacity=True)
+    assert [(each.status, each.queue_depth, each.remaining_capacity) for each in many] == [("queued", 3, 2)] * 2
+    again = await queen.queue(queue).push(4, transaction_id="4", capacity=True)
+    assert (again.queue_depth, again.remaining_capacity) == (4, 1)
+    assert (await queen.queue(queue).push(5)).queue_depth is None
+    await queen.admin.configure(queue, max_queue_size=0)
+    assert (await queen.queue(queue).push(6, capacity=True)).remaining_capacity is None
 
 
 @pytest.mark.parametrize("name", ["a/b c", "ünï 🐝", "a?b&c=d#e", "..", "%2F"])

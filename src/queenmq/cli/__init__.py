@@ -22,6 +22,7 @@ COMMANDS = {
         "serve": "Serve the HTTP API, on a PostgreSQL of its own or on yours.",
         "migrate": "Bring the database to the schema of this version.",
         "tour": "Take a guided tour: push, pop and acknowledge.",
+        "dsn": "Print the address of PostgreSQL itself, for psql and others.",
         "settings": "Show every setting, its value here and where it comes from.",
     },
     "Messages": {
@@ -68,6 +69,7 @@ class Front(CommandGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that the arguments begin with; the rest are its own."""
         name, listed, rest = super().resolve_command(ctx, args)
+        ctx.invoked_subcommand = name  # an import can fail already
         return name, load(name) if name is not None else listed, rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -75,7 +77,7 @@ class Front(CommandGroup):
         try:
             return super().invoke(ctx)
         except QueenError as error:
-            print(f"queen {ctx.invoked_subcommand}: {error}\n{error.hint}", file=sys.stderr)
+            print(*filter(None, (f"queen {ctx.invoked_subcommand}: {error}", error.hint)), sep="\n", file=sys.stderr)
             raise typer.Exit(Exit.OUT_OF_REACH if isinstance(error, Unavailable) else Exit.FAILED) from error
 
 

@@ -27,6 +27,12 @@ def connected(url: str | None, dsn: str | None, work: Callable[[AsyncQueen], Awa
     return asyncio.run(run())
 
 
+async def check_queue(queen: AsyncQueen, queue: str | None) -> None:
+    """Raise QueueNotFound if a queue was named and does not exist: most answers about it would just be empty."""
+    if queue is not None:
+        await queen.admin.describe(queue)
+
+
 def address(url: str | None, dsn: str | None) -> str | None:
     """What was given of the two."""
     if url is not None and dsn is not None:

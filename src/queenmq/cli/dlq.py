@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from queenmq.cli.confirmation import confirm
-from queenmq.cli.connection import connected
+from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, Yes, command_app, moment
 from queenmq.cli.printing import counted, print_facts, print_json, print_table
-from queenmq.client.administration.messages import DeadLetter
+from queenmq.client.administration.messages import DeadLetter, DeadLetterPage
 from queenmq.client.queen import AsyncQueen
 from queenmq.errors import MessageNotFound
 
@@ -46,7 +46,12 @@ def list_letters(
     json: Json = False,
 ) -> None:
     """List dead letters, newest first."""
-    page = connected(url, dsn, lambda queen: queen.dead_letters.list(queue=queue, group=group, limit=limit))
+
+    async def look(queen: AsyncQueen) -> DeadLetterPage:
+        await check_queue(queen, queue)
+        return await queen.dead_letters.list(queue=queue, group=group, limit=limit)
+
+    page = connected(url, dsn, look)
     if json:
         print_json(page)
         return
@@ -112,9 +117,12 @@ def redrive(
     ```
     """
     _check_named(ids, queue, group)
-    count = connected(
-        url, dsn, lambda queen: queen.dead_letters.redrive(ids=ids or None, queue=queue, group=group, limit=limit)
-    )
+
+    async def deliver(queen: AsyncQueen) -> int:
+        await check_queue(queen, queue)
+        return await queen.dead_letters.redrive(ids=ids or None, queue=queue, group=group, limit=limit)
+
+    count = connected(url, dsn, deliver)
     _check_found(ids, count)
     if json:
         print_json({"redriven": count})
@@ -145,16 +153,23 @@ def purge(
     _check_named(ids, queue, group, older_than)
     named = [*(ids or []), *(str(each) for each in (queue, group, older_than) if each is not None)]
     confirm(f"Delete the dead letters of {', '.join(named)} for good?", yes=yes)
-    count = connected(
-        url,
-        dsn,
-        lambda queen: queen.dead_letters.purge(ids=ids or None, queue=queue, group=group, older_than=older_than),
-    )
+
+    async def remove(queen: AsyncQueen) -> int:
+        await check_queue(queen, queue)
+        return await queen.dead_letters.purge(ids=ids or None, queue=queue, group=group, older_than=older_than)
+
+    count = connected(url, dsn, remove)
     _check_found(ids, count)
     if json:
         print_json({"purged": count})
     else:
         print(f"Deleted {counted(count, 'dead letter')}.")
+
+
+class NoDeadLetter(MessageNotFound):
+    """There is no such dead letter, or no longer."""
+
+    hint = "It may have been redriven or purged. `queen dlq list` shows those that there are."
 
 
 def _check_named(*names: object) -> None:
@@ -164,7 +179,7 @@ def _check_named(*names: object) -> None:
 
 def _check_found(ids: list[str] | None, count: int) -> None:
     if ids and not count:
-        raise MessageNotFound(f"there is no dead letter {' or '.join(ids)}")
+        raise NoDeadLetter(f"there is no dead letter {' or '.join(ids)}")
 
 
 async def _find(queen: AsyncQueen, id: str) -> DeadLetter:
@@ -175,4 +190,4 @@ async def _find(queen: AsyncQueen, id: str) -> DeadLetter:
             if id in (letter.id, letter.message_id):
                 return letter
         skip += len(page)
-    raise MessageNotFound(f'there is no dead letter "{id}"')
+    raise NoDeadLetter(f'there is no dead letter "{id}"')

@@ -1,19 +1,47 @@
 """queen group: move a group, or forget it."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import typer
+from msgspec import Struct
 
 from queenmq.cli.confirmation import confirm
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Json, Url, Yes, command_app, moment
-from queenmq.cli.printing import counted, print_json
+from queenmq.cli.printing import counted, moment_text, print_json
 from queenmq.errors import GroupNotFound
 
 Group = Annotated[str, typer.Argument(help="The consumer group.")]
 
 app = command_app()
+
+
+class Target(Struct, frozen=True):
+    """Where a group moves: one of the ends, or a moment."""
+
+    end: Literal["beginning", "end"] | None = None
+    moment: datetime | None = None
+
+    def __str__(self) -> str:
+        if self.moment is None:
+            return f"the {self.end}"
+        future = self.moment > datetime.now(UTC)
+        return moment_text(self.moment) + (
+            ", which is in the future: messages that are pushed before are skipped" if future else ""
+        )
+
+
+def target(text: str) -> Target:
+    """A target as --to takes it."""
+    if text == "beginning":
+        return Target("beginning")
+    if text == "end":
+        return Target("end")
+    try:
+        return Target(moment=moment(text))
+    except typer.BadParameter as error:
+        raise typer.BadParameter(f"{error.message} (--to also takes beginning and end)") from None
 
 
 @app.callback()
@@ -25,9 +53,9 @@ def main() -> None:
 def seek(
     group: Group,
     queue: Annotated[str, typer.Argument(help="The queue in which it moves.")],
-    to: Annotated[Literal["beginning", "end"] | None, typer.Option(help="To one of the ends.")] = None,
-    at: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="TIME", help="To a moment, such as 2030-01-31T12:00:00Z.")
+    to: Annotated[
+        Target | None,
+        typer.Option(parser=target, metavar="PLACE", help="beginning, end, or a moment such as 2030-01-31T12:00:00Z."),
     ] = None,
     offset: Annotated[int | None, typer.Option(min=0, metavar="N", help="To an offset of one partition.")] = None,
     partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only in this partition.")] = None,
@@ -39,28 +67,34 @@ def seek(
 ) -> None:
     """Move a group to an end of a queue, to a moment, or to an offset.
 
-    It reads again what lies behind, and never what it leaps over. Leases on partitions that move end.
+    The group reads again what lies after the new place, and never what it leaps over. A moment stands for the first
+    message that was pushed then or later. If the moment lies in the future, the group skips what is
+    pushed before it. Leases on partitions that move end.
 
     ```
     queen group seek billing orders --to beginning
-    queen group seek billing orders --at 2030-01-31T12:00:00Z
+    queen group seek billing orders --to 2030-01-31T12:00:00Z
     queen group seek billing orders --partition ann --offset 7
     ```
     """
-    if (to is not None) + (at is not None) + (offset is not None) != 1:
-        raise typer.BadParameter("name one of --to, --at and --offset")
+    if (to is None) == (offset is None):
+        raise typer.BadParameter("say where to: --to, or --offset in one partition")
     if offset is not None and partition is None:
         raise typer.BadParameter("an offset counts in one partition: name it with --partition")
-    confirm(f"Move the group {group} on {queue} to {to or at or f'offset {offset}'}?", yes=yes)
+    place = to or Target()
+    where = f"offset {offset}" if to is None else str(to)
+    confirm(f"Move the group {group} on {queue} to {where}?", yes=yes)
     moved = connected(
         url,
         dsn,
-        lambda queen: queen.groups.seek(group, queue, partition=partition, to=to, timestamp=at, offset=offset),
+        lambda queen: queen.groups.seek(
+            group, queue, partition=partition, to=place.end, timestamp=place.moment, offset=offset
+        ),
     )
     if json:
         print_json({"group": group, "queue": queue, "partitions": moved})
     else:
-        print(f"Moved {group} in {counted(moved, 'partition')} of {queue}.")
+        print(f"Moved {group} in {counted(moved, 'partition')} of {queue} to {where}.")
 
 
 @app.command()

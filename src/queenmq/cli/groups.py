@@ -4,11 +4,15 @@ from typing import Annotated
 
 import typer
 
-from queenmq.cli.connection import connected
+from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
-from queenmq.cli.printing import print_json, print_table
+from queenmq.cli.printing import NOBODY, print_json, print_table
 from queenmq.client.administration.groups import Group
+from queenmq.client.diagnosis import ListUnread
 from queenmq.client.queen import AsyncQueen
+from queenmq.diagnosis import Unread
+
+UNREAD = "Unread"  # the state of a queue without groups
 
 app = command_app()
 
@@ -23,20 +27,23 @@ def main(
 ) -> None:
     """List consumer groups: leases, subscriptions, how they are doing.
 
+    A queue that no group reads has a line too, with (nobody) as the group and the state Unread;
+    --json has null as its name.
+
     ```
     queen groups
     queen groups orders
     ```
     """
 
-    async def look(queen: AsyncQueen) -> list[Group]:
-        if queue is not None:
-            await queen.admin.describe(queue)
-        return [each for each in await queen.groups.list() if queue in (None, each.queue)]
+    async def look(queen: AsyncQueen) -> tuple[list[Group], list[Unread]]:
+        await check_queue(queen, queue)
+        groups = [each for each in await queen.groups.list() if queue in (None, each.queue)]
+        return groups, [each for each in await queen.call(ListUnread()) if queue in (None, each.queue)]
 
-    groups = connected(url, dsn, look)
+    groups, unread = connected(url, dsn, look)
     if json:
-        print_json(groups)
+        print_json([*groups, *map(_nobody, unread)])
         return
     print_table(
         ("group", "queue", "leases", "behind", "mode", "since", "state"),
@@ -51,6 +58,19 @@ def main(
                 each.state,
             )
             for each in groups
-        ],
+        ]
+        + [(NOBODY, each.queue, 0, each.messages, None, None, UNREAD) for each in unread],
         "There are no groups.",
     )
+
+
+def _nobody(unread: Unread) -> dict[str, object]:
+    """What no group has asked for, with the fields of a group."""
+    return dict.fromkeys(Group.__struct_fields__) | {
+        "queue": unread.queue,
+        "members": 0,
+        "lag_messages": unread.messages,
+        "lag_seconds": unread.seconds,
+        "partitions_with_lag": unread.partitions,
+        "state": UNREAD,
+    }

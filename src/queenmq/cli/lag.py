@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from queenmq.cli.connection import connected
+from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, command_app
-from queenmq.cli.printing import print_json, print_table, seconds_text
+from queenmq.cli.printing import NOBODY, print_json, print_table, seconds_text
+from queenmq.client.diagnosis import ListUnread
 from queenmq.client.queen import AsyncQueen
 
-Lag = tuple[str, str, str | None, int, float]  # queue, group, partition, messages, seconds
+Lag = tuple[str, str | None, str | None, int, float]  # queue, group, partition, messages, seconds
 
 app = command_app()
 
@@ -27,7 +28,8 @@ def main(
 ) -> None:
     """Show how far groups are behind, in messages and in time.
 
-    Those furthest behind come first.
+    Those furthest behind come first. Messages that no group has ever asked for are shown as well, with (nobody) as the
+    group; --json has null there.
 
     ```
     queen lag --min-seconds 60
@@ -36,11 +38,13 @@ def main(
     """
 
     async def look(queen: AsyncQueen) -> list[Lag]:
-        if queue is not None:
-            await queen.admin.describe(queue)
+        await check_queue(queen, queue)
         if group is None:
             groups = await queen.groups.list(lag_seconds_min=min_seconds)
-            return [(each.queue, each.name, None, each.lag_messages, each.lag_seconds) for each in groups]
+            unread = [each for each in await queen.call(ListUnread()) if each.seconds >= min_seconds]
+            return [(each.queue, each.name, None, each.lag_messages, each.lag_seconds) for each in groups] + [
+                (each.queue, None, None, each.messages, each.seconds) for each in unread
+            ]
         places = await queen.groups.lag(group, limit=limit)
         return [(each.queue, group, each.partition, each.lag_messages, each.lag_seconds)
                 for each in places if each.lag_seconds >= min_seconds]  # fmt: skip
@@ -53,6 +57,9 @@ def main(
         return
     print_table(
         ("queue", "group", "partition", "messages", "oldest"),
-        [(*lag[:4], seconds_text(lag[4])) for lag in shown],
+        [
+            (queue, group or NOBODY, partition, messages, seconds_text(seconds))
+            for queue, group, partition, messages, seconds in shown
+        ],
         "Nobody is behind.",
     )

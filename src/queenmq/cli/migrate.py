@@ -24,11 +24,11 @@ def main(dsn: OwnDsn = None, data_dir: DataDir = None, *, json: Json = False) ->
     """
     settings = Settings.load(**given(dsn=dsn, data_dir=data_dir))
     with postgres(settings) as place:
-        _report(place.dsn, asyncio.run(_migrate(place.dsn)), json=json)
+        _report(place.dsn, asyncio.run(_migrate(place.dsn, settings)), json=json)
 
 
-async def _migrate(dsn: str) -> Migration:
-    connection = await connect(dsn)
+async def _migrate(dsn: str, settings: Settings) -> Migration:
+    connection = await connect(dsn, settings)
     try:
         return await migrate(connection)
     finally:

@@ -17,7 +17,10 @@ Url = Annotated[
     str | None, typer.Option(help="Servers to ask, with commas between. Default: QUEEN_URL, or this machine.")
 ]
 Dsn = Annotated[str | None, typer.Option(help="Ask this PostgreSQL instead of a server. Default: QUEEN_DSN.")]
-PipelineDsn = Annotated[str | None, typer.Option("--dsn", help="The PostgreSQL to use. Default: QUEEN_DSN.")]
+PipelineDsn = Annotated[
+    str | None,
+    typer.Option("--dsn", help="The PostgreSQL to use. Default: QUEEN_DSN, or that of a server on this machine."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Group = Annotated[

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from queenmq.cli.options import Json, Limit, PipelineDsn, command_app, given, moment
 from queenmq.cli.printing import console, print_facts, print_json, print_table, printable, seconds_text
 from queenmq.config import Settings
+from queenmq.engine.embedded.local import session_dsn
 from queenmq.errors import ConfigurationError
 
 try:
@@ -22,7 +23,9 @@ try:
     from queenmq.spark.pipelines.report import Report
     from queenmq.spark.pipelines.schedule import load_schedule, run_schedule
 except ModuleNotFoundError as error:
-    raise ConfigurationError(f'pipelines need Spark: pip install "queenmq[spark]" ({error})') from None
+    raise ConfigurationError(
+        f"pipelines need Spark: pip install 'queenmq[spark]', or in a checkout pip install -e '.[spark]' ({error})"
+    ) from None
 
 Master = Annotated[str, typer.Option(help="Where Spark runs: local[*], or the address of a cluster.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and change nothing.")]
@@ -34,6 +37,9 @@ Since = Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", h
 Until = Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", help="Pushed before this moment.")]
 Trace = Annotated[str | None, typer.Option(help="Only messages of this trace.")]
 Plaintext = Annotated[bool, typer.Option("--plaintext", help="Write what an encrypted queue has in the clear.")]
+AcceptLoss = Annotated[
+    bool, typer.Option("--accept-loss", help="Go on although PostgreSQL has lost a part of history.")
+]
 Html = Annotated[str | None, typer.Option(help="Write a page with pictures to this file.")]
 
 LOCAL = "local[*]"
@@ -96,6 +102,7 @@ def archive(
     master: Master = LOCAL,
     *,
     plaintext: Plaintext = False,
+    accept_loss: AcceptLoss = False,
     stop: Annotated[bool, typer.Option("--stop", help="Archive no longer: retention does not wait any more.")] = False,
     dry_run: DryRun = False,
     json: Json = False,
@@ -112,7 +119,7 @@ def archive(
         return _run("stop-archive", {"queues": queues}, dsn, master, dry_run=dry_run, json=json)
     arguments = {
         "queues": queues, "location": location, "schema": schema, "messages_per_step": messages_per_step,
-        "messages_per_file": messages_per_file, "plaintext": plaintext,
+        "messages_per_file": messages_per_file, "plaintext": plaintext, "accept_loss": accept_loss,
     }  # fmt: skip
     return _run("archive", arguments, dsn, master, dry_run=dry_run, json=json)
 
@@ -199,6 +206,7 @@ def aggregate(
     checkpoint: Annotated[str, typer.Option(help="A directory in which it remembers how far it is.")],
     *,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
+    accept_loss: AcceptLoss = False,
 ) -> None:
     """Aggregate a queue into another one, window by window.
 
@@ -268,10 +276,7 @@ def run(
 @app.command("runs")
 def runs(limit: Limit = 20, dsn: PipelineDsn = None, *, json: Json = False) -> None:
     """List what ran, newest first; lost is what was ended from outside."""
-    found = dsn or Settings.load().dsn
-    if found is None:
-        raise ConfigurationError("where is PostgreSQL? Set QUEEN_DSN, or give --dsn")
-    listed = recorded_runs(found, limit)
+    listed = recorded_runs(dsn or session_dsn(Settings.load()), limit)
     if json:
         print_json(listed)
         return

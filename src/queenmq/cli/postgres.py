@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import asyncpg
 
 from queenmq.config import Settings, masked
+from queenmq.engine.database import sentence
 from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.pooling import check_session
+from queenmq.engine.sessions import Connection
 from queenmq.errors import ConfigurationError, DatabaseUnavailable
 
-DATABASE = "queen"
-Connection = Any  # asyncpg.Connection, which has no annotations
+__all__ = ["Connection", "Place", "connect", "postgres"]
 
 
 class Place(NamedTuple):
@@ -35,15 +37,17 @@ def postgres(settings: Settings) -> Iterator[Place]:
     except OSError as error:
         raise ConfigurationError(f"{settings.data_dir} cannot be a data directory: {error.strerror}") from error
     try:
-        dsn = asyncio.run(private.create_database(DATABASE))
+        dsn = asyncio.run(private.create_database())
         yield Place(f"a private PostgreSQL in {private.data_dir}", dsn, str(private.bin_dir / "psql"))
     finally:
         private.stop()
 
 
-async def connect(dsn: str) -> Connection:
-    """A connection of our own. Raises DatabaseUnavailable."""
+async def connect(dsn: str, settings: Settings) -> Connection:
+    """A connection of our own, past a pooler of transactions. Raises DatabaseUnavailable."""
+    dsn = settings.session_dsn or dsn
     try:
+        await check_session(dsn)
         return await asyncpg.connect(dsn)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {error}") from error
+        raise DatabaseUnavailable(f"{masked(dsn)} cannot be reached: {sentence(error)}") from error

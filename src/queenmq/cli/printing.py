@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 RENAMED = {"raw": "payload"}  # as the SDK calls it when it is decoded
+NOBODY = "(nobody)"  # in the place of a group, where messages wait that no group has asked for
 WIDTH_OF_A_PIPE = 10_000  # nobody looks at it, so nothing is cut or broken
 
 

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from queenmq.cli.confirmation import confirm
-from queenmq.cli.connection import connected
+from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, Yes, command_app
 from queenmq.cli.printing import print_facts, print_json, print_table
 from queenmq.client.administration.queues import Partition, QueueDescription, QueueOptions, QueueSettings
@@ -109,7 +109,7 @@ def configure(
         raise typer.BadParameter("name what to change, such as lease_seconds=60")
 
     async def change(queen: AsyncQueen) -> QueueSettings:
-        await queen.admin.describe(queue)  # a name with a mistake in it must not become a queue
+        await check_queue(queen, queue)  # a name with a mistake in it must not become a queue
         return await queen.admin.configure(queue, namespace=namespace, task=task, **wanted)
 
     _report(f"Configured {queue}.", connected(url, dsn, change), json=json)

@@ -1,5 +1,7 @@
 """queen settings: what is set, and where it comes from."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -7,6 +9,7 @@ import typer
 from queenmq.cli.options import Json, command_app
 from queenmq.cli.printing import print_json, print_table
 from queenmq.config import PREFIX, Settings
+from queenmq.engine.embedded.local import NotRunning, local_dsn
 
 app = command_app()
 
@@ -26,16 +29,16 @@ def main(
     ```
     """
     settings, named = Settings.load(), Settings.named()
-    shown = [
-        {
-            "setting": PREFIX + name.upper(),
-            "value": value if (value := settings.shown(name)) is None else str(value),
-            "source": "environment" if name in named else "default",
-        }
-        for name in settings.__struct_fields__
-        if name in named or not changed
-    ]
+    shown = [_line(settings, name, named) for name in settings.__struct_fields__ if name in named or not changed]
     if json:
         print_json(shown)
     else:
         print_table(("setting", "value", "source"), [tuple(each.values()) for each in shown], "Nothing is set.")
+
+
+def _line(settings: Settings, name: str, named: Mapping[str, str]) -> dict[str, str | None]:
+    value, source = settings.shown(name), "environment" if name in named else "default"
+    if name == "dsn" and value is None:
+        with suppress(NotRunning):
+            value, source = local_dsn(settings), "the private PostgreSQL, which runs"
+    return {"setting": PREFIX + name.upper(), "value": None if value is None else str(value), "source": source}

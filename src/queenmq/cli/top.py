@@ -16,12 +16,12 @@ from rich.text import Text
 from queenmq.cli.connection import connected
 from queenmq.cli.keyboard import on_key
 from queenmq.cli.options import Dsn, Json, Url, command_app
-from queenmq.cli.printing import WIDTH_OF_A_PIPE, console, counted, print_json, seconds_text, show, table
+from queenmq.cli.printing import NOBODY, WIDTH_OF_A_PIPE, console, counted, print_json, seconds_text, show, table
 from queenmq.client.administration.groups import Group as ConsumerGroup
 from queenmq.client.administration.system import Overview
-from queenmq.client.diagnosis import GetLedger
+from queenmq.client.diagnosis import GetLedger, ListUnread
 from queenmq.client.queen import AsyncQueen
-from queenmq.diagnosis import LedgerTotal
+from queenmq.diagnosis import LedgerTotal, Unread
 
 FRAME_LINES = 5  # above the groups
 NUMBERS_CHARACTERS = 78  # to the right of their names
@@ -31,10 +31,13 @@ app = command_app()
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """A group on a queue; rates are messages per second since the last look."""
+    """A group on a queue; rates are messages per second since the last look.
+
+    Without a group: the partitions of the queue that no group reads.
+    """
 
     queue: str
-    group: str
+    group: str | None
     pushed_rate: float
     completed_rate: float
     pending: int
@@ -69,7 +72,8 @@ def main(
 ) -> None:
     """Watch rates, lag and leases live; q quits.
 
-    The busiest groups come first. With --json, or into a pipe, every look is printed below the one before.
+    The busiest groups come first; messages that no group has asked for have (nobody) as their group. With --json, or
+    into a pipe, every look is printed below the one before.
     """
     if json or not (sys.stdout.isatty() and sys.stdin.isatty()):
         output: Output = print_json if json else _print
@@ -96,18 +100,21 @@ async def _watch_until_q(queen: AsyncQueen, output: Output, interval: float, cou
 
 async def _watch(queen: AsyncQueen, output: Output, interval: float, count: int | None, left: asyncio.Event) -> None:
     """Look again and again."""
-    before: dict[tuple[str, str], LedgerTotal] = {}
+    ledger_before: dict[tuple[str, str], LedgerTotal] = {}
+    unread_before: dict[str, Unread] = {}
     looked_at, looks = monotonic(), 0
     while not left.is_set() and looks != count:
         overview = await queen.admin.overview()
         ledger = {(each.queue, each.group): each for each in await queen.call(GetLedger())}
+        unread = {each.queue: each for each in await queen.call(ListUnread())}
         groups = {(each.queue, each.name): each for each in await queen.groups.list()}
         seconds, looked_at = monotonic() - looked_at, monotonic()
-        lines = [_line(each, before.get(name, each), groups.get(name), seconds) for name, each in ledger.items()]
-        lines.sort(key=lambda line: (-line.pushed_rate - line.completed_rate, -line.pending, line.queue, line.group))
+        lines = [_line(each, ledger_before.get(name, each), groups.get(name), seconds) for name, each in ledger.items()]
+        lines += [_unread_line(each, unread_before.get(queue, each), seconds) for queue, each in unread.items()]
+        lines.sort(key=_rank)
         output(Snapshot(overview=overview, lines=lines))
         sys.stdout.flush()
-        before, looks = ledger, looks + 1
+        ledger_before, unread_before, looks = ledger, unread, looks + 1
         with suppress(TimeoutError):
             async with asyncio.timeout(interval if looks != count else 0):
                 await left.wait()
@@ -127,10 +134,38 @@ def _line(now: LedgerTotal, before: LedgerTotal, group: ConsumerGroup | None, se
     )
 
 
+def _unread_line(now: Unread, before: Unread, seconds: float) -> Line:
+    return Line(
+        queue=now.queue,
+        group=None,
+        pushed_rate=max(0, now.pushed - before.pushed) / seconds,  # fewer when a group begins to read some partitions
+        completed_rate=0.0,
+        pending=now.messages,
+        leased=0,
+        leases=0,
+        dead_lettered=0,
+        lag_seconds=now.seconds,
+    )
+
+
+def _rank(line: Line) -> tuple[float, int, str, str]:
+    """The busiest first, then the largest backlog."""
+    return -line.pushed_rate - line.completed_rate, -line.pending, line.queue, line.group or ""
+
+
+def _pushed_rate(lines: Sequence[Line]) -> float:
+    """Of all queues: groups of a queue see the same pushes, and what no group reads comes on top."""
+    read: dict[str, float] = {}
+    for line in lines:
+        if line.group is not None:
+            read[line.queue] = max(line.pushed_rate, read.get(line.queue, 0.0))
+    return sum(read.values()) + sum(line.pushed_rate for line in lines if line.group is None)
+
+
 def _page(snapshot: Snapshot, lines_max: int, width: int) -> RenderableType:
     name_characters = max(NAME_CHARACTERS_MIN, (width - NUMBERS_CHARACTERS) // 2)
     overview, held = snapshot.overview, snapshot.overview.messages
-    pushed = sum({line.queue: line.pushed_rate for line in snapshot.lines}.values())
+    pushed = _pushed_rate(snapshot.lines)
     completed = sum(line.completed_rate for line in snapshot.lines)
     head = Text.assemble(
         ("queen", "bold"),
@@ -141,7 +176,7 @@ def _page(snapshot: Snapshot, lines_max: int, width: int) -> RenderableType:
     rows = [
         (
             _cut(line.queue, name_characters),
-            _cut(line.group, name_characters),
+            _cut(line.group or NOBODY, name_characters),
             line.pushed_rate,
             line.completed_rate,
             line.pending,

@@ -189,7 +189,7 @@ async def _guide(place: Place, settings: Settings, *, stay: bool) -> None:
     print(
         f"\nThat was Queen. The tour's queue is deleted again.\n"
         f"  the data is in    {place.name}\n"
-        f"  look at it        queen tour --stay (or make run ARGS=--stay) keeps the queue, and says how to use psql\n"
+        f"  look at it        queen tour --stay keeps the queue, and says how to use psql\n"
         f"  read on           README.md, examples/, docs/engine.md"
     )
 
@@ -204,7 +204,7 @@ def _look(place: Place, queue: str) -> str:
 @contextlib.asynccontextmanager
 async def _visit(dsn: str, settings: Settings, queue: str) -> AsyncIterator[dict[str, object]]:
     """An engine, an application's own connection and a queue name; the queue is deleted at the end."""
-    connection = await connect(dsn)
+    connection = await connect(dsn, settings)
     engine = Engine(dsn, settings)
     try:
         await engine.open()

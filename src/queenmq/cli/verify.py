@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from queenmq.cli import Exit
-from queenmq.cli.connection import connected
+from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import print_json, print_table
 from queenmq.client.diagnosis import Verify
@@ -37,8 +37,7 @@ def main(
     """
 
     async def look(queen: AsyncQueen) -> Verification:
-        if queue is not None:
-            await queen.admin.describe(queue)  # of a name with a mistake in it, everything would add up
+        await check_queue(queen, queue)
         return await queen.call(Verify(queue))
 
     found = connected(url, dsn, look)

@@ -8,6 +8,7 @@ from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Group, Json, Limit, Url, command_app
 from queenmq.cli.printing import print_json, print_table
 from queenmq.client.diagnosis import Why
+from queenmq.errors import QueueNotFound
 from queenmq.model import QUEUE_MODE
 
 app = command_app()
@@ -16,8 +17,8 @@ app = command_app()
 @app.command("why")
 def main(
     queue: Annotated[str, typer.Argument(help="The queue that gives nothing.")],
-    partition: Annotated[str | None, typer.Argument(help="Only this partition of it.")] = None,
     group: Group = QUEUE_MODE,
+    partition: Annotated[str | None, typer.Option("--partition", "-p", help="Only this partition.")] = None,
     limit: Limit = 100,
     url: Url = None,
     dsn: Dsn = None,
@@ -31,10 +32,13 @@ def main(
 
     ```
     queen why orders
-    queen why orders ann --group billing
+    queen why orders --group billing --partition ann
     ```
     """
     reasons = connected(url, dsn, lambda queen: queen.call(Why(queue, group, partition, limit)))
+    for reason in reasons:
+        if reason.cause == "no_queue":
+            raise QueueNotFound(reason.explanation)
     if json:
         print_json(reasons)
         return

@@ -18,11 +18,24 @@ from queenmq.model.lazily import Lazily
 PushStatus = Literal["queued", "duplicate", "buffered"]
 
 
-class Pushed(Struct, frozen=True, gc=False, rename={"id": "message_id", "queue": "queueName"}):
+class Pushed(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "id": "message_id",
+        "queue": "queueName",
+        "queue_depth": "queueDepth",
+        "remaining_capacity": "remainingCapacity",
+    },
+):
     """What became of a pushed message.
 
     `duplicate`: its transaction id was there before, and `id` is the first message's. `buffered`: PostgreSQL is away
     or in maintenance; the server keeps the message on disk, stores it later, and nobody knows its `id` yet.
+
+    If the push asked for the capacity, `queue_depth` is how many messages of the queue some group has yet to finish.
+    `remaining_capacity` is how many more the queue takes (None if it has no limit).
     """
 
     status: PushStatus
@@ -30,6 +43,8 @@ class Pushed(Struct, frozen=True, gc=False, rename={"id": "message_id", "queue":
     transaction_id: str | None
     id: str | None = None
     partition_id: str | None = None
+    queue_depth: int | None = None
+    remaining_capacity: int | None = None
 
     @property
     def duplicate(self) -> bool:
@@ -136,7 +151,7 @@ class Record(HasPayload, Struct, frozen=True, gc=False):
 class Fetched(Struct, frozen=True):
     """What one position gave: the oldest offset that is kept is `start_offset`, `next_offset` is not written yet.
 
-    `error`: OFFSET_OUT_OF_RANGE or UNKNOWN_TOPIC_OR_PARTITION.
+    `error`: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, or POSITION_LOST if the message before is another one.
     """
 
     records: Sequence[Record]

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 
 from queenmq.client.lane import Batch, Lane, Limits, Outcome, Report
 from queenmq.client.transports import AsyncTransport
-from queenmq.errors import Closed, InvalidArgument, QueenError
+from queenmq.client.unavailable import ClientClosed
+from queenmq.errors import InvalidArgument, QueenError
 from queenmq.model import Outgoing
 
 log = logging.getLogger(__name__)
@@ -48,7 +49,7 @@ class Buffer:
         size, queue = len(message.payload), message.queue
         with self._lock:
             if self._closed:
-                raise Closed("this producer was closed")
+                raise ClientClosed("this producer was closed")
             if self._is_full(size):
                 return None
             self._messages += 1

@@ -21,9 +21,10 @@ class Call(Struct, Generic[A], frozen=True):
 
 
 class Push(Call[Sequence[Pushed]], frozen=True):
-    """Store messages, all or none; answers in their order."""
+    """Store messages, all or none; answers in their order, if asked with the capacity that their queues have left."""
 
     messages: Sequence[Outgoing]
+    capacity: bool = False
 
 
 class Pop(Call[list[Delivery]], frozen=True):
@@ -68,11 +69,12 @@ class Transact(Call[Sequence[Pushed]], frozen=True):
 
 
 class Position(Struct, frozen=True):
-    """Where to read: a partition, from an offset on."""
+    """Where to read: a partition, from an offset on; `previous`: when the message before it was written, if known."""
 
     queue: str
     partition: str
     offset: int = 0
+    previous: datetime | None = None
 
 
 class Fetch(Call[list[Fetched]], frozen=True):

@@ -1,7 +1,7 @@
 """What is wrong, as calls: why nothing comes, whether all adds up, what hurts."""
 
 from queenmq.client.calls import Call
-from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Verification
+from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Unread, Verification
 from queenmq.model import QUEUE_MODE
 
 PARTITIONS = 100
@@ -20,6 +20,10 @@ class GetLedger(Call[list[LedgerTotal]], frozen=True):
     """What became of everything that was pushed, by queue and group; of one queue, or of all."""
 
     queue: str | None = None
+
+
+class ListUnread(Call[list[Unread]], frozen=True):
+    """Backlogs that no consumer group has asked for, the largest first."""
 
 
 class Verify(Call[Verification], frozen=True):

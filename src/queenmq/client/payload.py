@@ -1,5 +1,6 @@
 """Payloads in and out: any JSON value; on the way in also structs, dataclasses and pydantic models."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -47,8 +48,11 @@ def encode_array(payloads: Sequence[object]) -> bytes:
 
 
 def decode(payload: Raw) -> Any:
-    """The value of a payload."""
-    return _decode(payload)
+    """The value of a payload; a number beyond the range of a float is infinite, as in Python's own json."""
+    try:
+        return _decode(payload)
+    except msgspec.ValidationError:  # it is JSON, but msgspec refuses such numbers
+        return json.loads(bytes(payload))
 
 
 def decode_as(payload: Raw, kind: type[T]) -> T:

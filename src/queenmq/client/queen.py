@@ -26,7 +26,7 @@ from queenmq.client.source import AsyncSource
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.traces import AsyncTraces
 from queenmq.client.transaction import AsyncTransaction
-from queenmq.client.transports import AsyncTransport, open_transport, run_with
+from queenmq.client.transports import AsyncTransport, local_address, open_transport, run_with
 from queenmq.config import Settings
 from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
@@ -49,6 +49,15 @@ class AsyncQueen:
     ) -> None:
         self._transport: AsyncTransport = open_transport(address, token, settings)
         self._consumers: list[Consumer] = []
+
+    @classmethod
+    def local(cls, *, settings: Settings | None = None) -> Self:
+        """Straight to the PostgreSQL that a server on this machine uses: that of QUEEN_DSN, or the private one.
+
+        No server answers these calls, but the private PostgreSQL runs only while `queen serve` does.
+        """
+        settings = settings or Settings.load()
+        return cls(local_address(settings), settings=settings)
 
     async def call(self, call: Call[A]) -> A:
         """Send one operation; every method of this package does so in the end."""

@@ -39,9 +39,12 @@ class AsyncReading:
     async def __aiter__(self) -> AsyncIterator[Record]:
         for partition, (start, end) in (await self._ends()).items():
             offset: int | None = start
+            previous: datetime | None = None
             while offset is not None and offset < end:
-                [found] = await self._queen.call(Fetch([Position(self._queue, partition, offset)], BYTES_MAX))
+                position = Position(self._queue, partition, offset, previous)
+                [found] = await self._queen.call(Fetch([position], BYTES_MAX))
                 for record in found.records:
+                    previous = record.created_at
                     if record.offset < end and self._wanted(record):
                         yield record
                 offset = found.read_on(offset)

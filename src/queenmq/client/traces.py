@@ -22,7 +22,13 @@ class AsyncTraces:
 
     async def follow(self, trace_id: UUID | str) -> list[traces.TraceStep]:
         """The messages of a trace id across all queues, in the order they were pushed, with the time between them."""
-        return await self._queen.call(traces.FollowTrace(trace_uuid(trace_id)))
+        id = trace_uuid(trace_id)
+        page = await self._queen.call(traces.FollowTrace(id))
+        steps = page.steps
+        while page.cursor is not None:
+            page = await self._queen.call(traces.FollowTrace(id, page.cursor))
+            steps += page.steps
+        return steps
 
     async def record(
         self, message: AsyncMessage, data: Any, *, event_type: str = "info", names: Sequence[str] = ()
@@ -34,7 +40,12 @@ class AsyncTraces:
 
     async def of(self, message: AsyncMessage) -> list[traces.TraceEvent]:
         """What was noted about a message, oldest first."""
-        return await self._queen.call(traces.ListMessageEvents(_address(message)))
+        page = await self._queen.call(traces.ListMessageEvents(_address(message)))
+        events = page.events
+        while page.cursor is not None:
+            page = await self._queen.call(traces.ListMessageEvents(_address(message), page.cursor))
+            events += page.events
+        return events
 
     async def named(self, name: str, *, limit: int = 100, skip: int = 0) -> list[traces.TraceEvent]:
         """What was noted under a name, across all queues, newest first."""

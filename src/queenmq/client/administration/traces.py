@@ -79,10 +79,25 @@ class EventName(
     last_at: datetime
 
 
-class FollowTrace(Call[list[TraceStep]], frozen=True):
+class StepPage(Struct, frozen=True, kw_only=True, rename={"steps": "messages", "cursor": "nextCursor"}):
+    """Some steps of a trace; `cursor` gives the next ones, None on the last page."""
+
+    steps: list[TraceStep]
+    cursor: str | None = None
+
+
+class EventPage(Struct, frozen=True, kw_only=True, rename={"events": "traces", "cursor": "nextCursor"}):
+    """Some notes about a message; `cursor` gives the next ones, None on the last page."""
+
+    events: list[TraceEvent]
+    cursor: str | None = None
+
+
+class FollowTrace(Call[StepPage], frozen=True):
     """The messages of a trace id across all queues, in the order they were pushed."""
 
     trace_id: UUID
+    cursor: str | None = None
 
 
 class RecordEvent(Call[str], frozen=True):
@@ -95,10 +110,11 @@ class RecordEvent(Call[str], frozen=True):
     data: bytes
 
 
-class ListMessageEvents(Call[list[TraceEvent]], frozen=True):
+class ListMessageEvents(Call[EventPage], frozen=True):
     """What was noted about a message, oldest first."""
 
     address: Address
+    cursor: str | None = None
 
 
 class ListNamedEvents(Call[list[TraceEvent]], frozen=True):

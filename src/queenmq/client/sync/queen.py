@@ -27,7 +27,7 @@ from queenmq.client.sync.queue import Queue
 from queenmq.client.sync.source import Source
 from queenmq.client.sync.traces import Traces
 from queenmq.client.sync.transaction import Transaction
-from queenmq.client.transports.blocking import BlockingTransport, open_blocking_transport, run_with
+from queenmq.client.transports.blocking import BlockingTransport, local_address, open_blocking_transport, run_with
 from queenmq.config import Settings
 from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
@@ -50,6 +50,15 @@ class Queen:
     ) -> None:
         self._transport: BlockingTransport = open_blocking_transport(address, token, settings)
         self._consumers: list[Consumer] = []
+
+    @classmethod
+    def local(cls, *, settings: Settings | None = None) -> Self:
+        """Straight to the PostgreSQL that a server on this machine uses: that of QUEEN_DSN, or the private one.
+
+        No server answers these calls, but the private PostgreSQL runs only while `queen serve` does.
+        """
+        settings = settings or Settings.load()
+        return cls(local_address(settings), settings=settings)
 
     def call(self, call: Call[A]) -> A:
         """Send one operation; every method of this package does so in the end."""

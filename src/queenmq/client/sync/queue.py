@@ -37,17 +37,22 @@ class Queue(Source):
         transaction_id: str | None = None,
         trace_id: UUID | str | None = None,
         headers: Headers | None = None,
+        capacity: bool = False,
     ) -> Pushed:
-        """Store a message; when it returns, the message is safe. Raises QueueFull and what else refuses it."""
-        [pushed] = self.push_many([Outgoing(payload, transaction_id, trace_id, headers=headers)])
+        """Store a message; when it returns, the message is safe. Raises QueueFull and what else refuses it.
+
+        With `capacity`, the answer also says how many messages wait in the queue and how many more it takes.
+        """
+        one = Outgoing(payload, transaction_id, trace_id, headers=headers)
+        [pushed] = self.push_many([one], capacity=capacity)
         return pushed
 
-    def push_many(self, items: Iterable[Any]) -> Sequence[Pushed]:
+    def push_many(self, items: Iterable[Any], *, capacity: bool = False) -> Sequence[Pushed]:
         """Store messages, all or none: payloads, or `Outgoing` where one needs an id or a partition of its own."""
         name, partition = self.name, self._request.partition
         if partition is None:
             partition = DEFAULT_PARTITION
-        return self._queen.call(Push(messages(name, partition, items)))
+        return self._queen.call(Push(messages(name, partition, items), capacity))
 
     # -- read without a group
 

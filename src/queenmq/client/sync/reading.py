@@ -40,9 +40,12 @@ class Reading:
     def __iter__(self) -> Iterator[Record]:
         for partition, (start, end) in (self._ends()).items():
             offset: int | None = start
+            previous: datetime | None = None
             while offset is not None and offset < end:
-                [found] = self._queen.call(Fetch([Position(self._queue, partition, offset)], BYTES_MAX))
+                position = Position(self._queue, partition, offset, previous)
+                [found] = self._queen.call(Fetch([position], BYTES_MAX))
                 for record in found.records:
+                    previous = record.created_at
                     if record.offset < end and self._wanted(record):
                         yield record
                 offset = found.read_on(offset)

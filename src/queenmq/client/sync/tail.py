@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Self
 
-from queenmq.client.answers import Record
+from queenmq.client.answers import ChangedPartition, Record
 from queenmq.client.calls import Changed, Fetch, Position
-from queenmq.errors import QueueNotFound
+from queenmq.errors import PositionLost, QueueNotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +25,8 @@ class Tail:
     """Messages of a queue as they are written: `for record in queue.tail()`.
 
     Nobody is leased anything and nothing is acknowledged; any number of readers see everything, each partition in
-    order. Where it begins is settled by the first step of the iteration, or before it by `settle`.
+    order. Where it begins is settled by the first step of the iteration, or before it by `settle`. If PostgreSQL has
+    lost messages that were read, the iteration ends with PositionLost.
     """
 
     def __init__(self, queen: "Queen", queue: str, partition: str | None, start: Literal["beginning", "end"]) -> None:
@@ -35,6 +36,8 @@ class Tail:
         self._start = start
         self._since: datetime | None = None  # what was written before is known
         self._next: dict[str, int] = {}  # the offset to read next, by partition
+        self._previous: dict[str, datetime] = {}  # when the message before it was written
+        self._ids: dict[str, str] = {}  # of the partitions
         self._settled: dict[str, int] | None = None
 
     def settle(self) -> Self:
@@ -69,7 +72,8 @@ class Tail:
         written = self._written()
         for partition, (start, _) in written.items():
             self._next.setdefault(partition, start)  # it is new: all of it was written after we began
-        return {name: end for name, (_, end) in written.items() if self._next[name] < end}
+        # A partition that ends before the next offset is read too, to find out what became of it.
+        return {name: end for name, (_, end) in written.items() if self._next[name] != end}
 
     def _written(self) -> Mapping[str, tuple[int, int]]:
         """The ends of the partitions that were written since the last look; a queue may begin to exist later."""
@@ -85,22 +89,40 @@ class Tail:
             except QueueNotFound:
                 return {}
             safe_time = safe_time or page.safe_time
-            written |= {each.partition: (each.start_offset, each.last_offset + 1) for each in page.partitions}
+            for each in page.partitions:
+                self._recognise(each)
+                written[each.partition] = (each.start_offset, each.last_offset + 1)
             if (cursor := page.cursor) is None:
                 self._since = safe_time
                 return written
 
+    def _recognise(self, found: ChangedPartition) -> None:
+        """Begin anew with a partition that was deleted and made again: its id is another one."""
+        if self._ids.setdefault(found.partition, found.partition_id) != found.partition_id:
+            self._ids[found.partition] = found.partition_id
+            self._next.pop(found.partition, None)
+            self._previous.pop(found.partition, None)
+
     def _read(self, behind: dict[str, int]) -> list[Record]:
         """The next messages of some partitions; those that are read up to their ends are behind no more."""
-        positions = [Position(self._queue, name, self._next[name]) for name in islice(behind, POSITIONS_MAX)]
+        names = list(islice(behind, POSITIONS_MAX))
+        positions = [Position(self._queue, name, self._next[name], self._previous.get(name)) for name in names]
         records: list[Record] = []
         fetched = self._queen.call(Fetch(positions, BYTES_MAX))
         for position, found in zip(positions, fetched, strict=True):
             name = position.partition
+            if found.error == PositionLost.code:
+                raise PositionLost(
+                    f'PostgreSQL has lost the message before offset {position.offset} of partition "{name}" of queue '
+                    f'"{self._queue}", which was read: another one is there now'
+                )
             if not found.records and found.next_offset <= position.offset:
                 del self._next[name], behind[name]  # it was deleted; written again it is a new one
+                self._previous.pop(name, None)
                 continue
             records += found.records
+            if found.records:
+                self._previous[name] = found.records[-1].created_at
             offset = found.read_on(position.offset)
             if offset is not None:  # else the answer was full before its turn came: it is asked for again
                 self._next[name] = offset

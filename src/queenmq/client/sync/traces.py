@@ -23,7 +23,13 @@ class Traces:
 
     def follow(self, trace_id: UUID | str) -> list[traces.TraceStep]:
         """The messages of a trace id across all queues, in the order they were pushed, with the time between them."""
-        return self._queen.call(traces.FollowTrace(trace_uuid(trace_id)))
+        id = trace_uuid(trace_id)
+        page = self._queen.call(traces.FollowTrace(id))
+        steps = page.steps
+        while page.cursor is not None:
+            page = self._queen.call(traces.FollowTrace(id, page.cursor))
+            steps += page.steps
+        return steps
 
     def record(self, message: Message, data: Any, *, event_type: str = "info", names: Sequence[str] = ()) -> str:
         """Note that something happened to a message; answers the note's id."""
@@ -33,7 +39,12 @@ class Traces:
 
     def of(self, message: Message) -> list[traces.TraceEvent]:
         """What was noted about a message, oldest first."""
-        return self._queen.call(traces.ListMessageEvents(_address(message)))
+        page = self._queen.call(traces.ListMessageEvents(_address(message)))
+        events = page.events
+        while page.cursor is not None:
+            page = self._queen.call(traces.ListMessageEvents(_address(message), page.cursor))
+            events += page.events
+        return events
 
     def named(self, name: str, *, limit: int = 100, skip: int = 0) -> list[traces.TraceEvent]:
         """What was noted under a name, across all queues, newest first."""

@@ -47,6 +47,13 @@ def open_transport(address: str | None, token: str | None, settings: Settings | 
     raise ConfigurationError(f"an address begins with http://, https:// or postgresql://, not {masked(address)[:60]!r}")
 
 
+def local_address(settings: Settings) -> str:
+    """The address of the PostgreSQL that a server on this machine uses. Raises DatabaseUnavailable if none runs."""
+    from queenmq.client.transports.postgres import local_dsn  # noqa: PLC0415 (only the direct way needs the engine)
+
+    return local_dsn(settings)
+
+
 async def run_with(transport: AsyncTransport, work: Callable[[AsyncTransport], Coroutine[Any, Any, T]]) -> T:
     """Do work that makes many calls; transports.blocking has the twin, which does it on the loop of its thread."""
     return await work(transport)

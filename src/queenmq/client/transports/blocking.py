@@ -8,9 +8,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from queenmq.client.calls import Call
-from queenmq.client.transports import SERVING, AsyncTransport, open_transport
+from queenmq.client.transports import SERVING, AsyncTransport, local_address, open_transport
+from queenmq.client.unavailable import ClientClosed
 from queenmq.config import Settings
-from queenmq.errors import Closed, InvalidArgument
+from queenmq.errors import InvalidArgument
+
+__all__ = ["BlockingTransport", "local_address", "open_blocking_transport", "run_with"]
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -55,7 +58,7 @@ class BlockingTransport:
         except BaseException as error:
             future.cancel()
             if isinstance(error, concurrent.futures.CancelledError) and not self._end.alive:
-                raise Closed("this client was closed meanwhile") from error
+                raise ClientClosed("this client was closed meanwhile") from error
             raise
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
@@ -64,7 +67,7 @@ class BlockingTransport:
                 if self._end.alive:
                     return asyncio.run_coroutine_threadsafe(work, self._loop)
         work.close()
-        raise Closed("this client was closed, or was made before this process was forked")
+        raise ClientClosed("this client was closed, or was made before this process was forked")
 
 
 def open_blocking_transport(address: str | None, token: str | None, settings: Settings | None) -> BlockingTransport:

@@ -29,8 +29,9 @@ from queenmq.client.transports.http_diagnosis import DIAGNOSIS
 from queenmq.client.transports.http_messages import MESSAGES
 from queenmq.client.transports.http_queues import QUEUES
 from queenmq.client.transports.http_traffic import TRAFFIC
+from queenmq.client.unavailable import ClientClosed, NotSent
 from queenmq.config import Settings
-from queenmq.errors import BY_CODE, Closed, ConfigurationError, InvalidArgument, QueenError, Refused, Unavailable
+from queenmq.errors import BY_CODE, ConfigurationError, InvalidArgument, QueenError, Refused, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -109,19 +110,23 @@ class HttpTransport:
         """Ask a server; where it does no harm, ask another one."""
         tries = len(self._addresses) * (1 + self._settings.retry_attempts_max)
         deadline = monotonic() + self._seconds_max + exchange.wait_seconds
+        arrived = False  # a request was sent, and its answer was lost
         for number in range(1, tries + 1):
             if self._closed:
-                raise Closed("this client was closed")
+                raise ClientClosed("this client was closed")
             place = self._current
             try:
                 return await self._ask(self._addresses[place], exchange)
             except Unavailable as error:
                 if self._closed:
-                    raise Closed("this client was closed meanwhile") from error
+                    raise ClientClosed("this client was closed meanwhile") from error
                 if self._current == place:  # else somebody else found out
                     self._current = (place + 1) % len(self._addresses)
                 harmless = exchange.repeatable or isinstance(error, NotSent)
+                arrived = arrived or not isinstance(error, NotSent)
                 if not harmless or number == tries or monotonic() > deadline:
+                    if arrived and isinstance(error, NotSent):
+                        raise Unavailable(f"{error.message}; an earlier try may have arrived") from error
                     raise
             if number % len(self._addresses) == 0:
                 await asyncio.sleep(_pause(number // len(self._addresses)))
@@ -150,7 +155,7 @@ class HttpTransport:
         try:
             return exchange.read(body)
         except msgspec.MsgspecError as error:
-            raise QueenError(f"{address} does not answer as a server of Queen does: {error}") from error
+            raise UnknownAnswer(f"{address} does not answer as a server of Queen does: {error}") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -185,10 +190,10 @@ async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType)
         raise aiohttp.ClientPayloadError(str(error)) from error  # which it does not repeat
 
 
-class NotSent(Unavailable):
-    """No server could be reached; nothing was sent."""
+class UnknownAnswer(QueenError):
+    """The answer cannot be read."""
 
-    hint = "Check the address, and that a server runs there: queen serve."
+    hint = "Check the address: another program, or another version of Queen, may answer there."
 
 
 class _Refusal(Struct):

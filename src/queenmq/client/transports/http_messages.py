@@ -25,10 +25,6 @@ class _Recorded(Struct, rename="camel"):
     trace_id: str
 
 
-class _Steps(Struct):
-    messages: list[traces.TraceStep]
-
-
 class _Events(Struct):
     traces: list[traces.TraceEvent]
 
@@ -41,7 +37,8 @@ _affected = reads(_Affected, lambda answer: answer.groups)
 _redriven = reads(_Redriven, lambda answer: answer.redriven)
 _purged = reads(_Purged, lambda answer: answer.purged)
 _recorded = reads(_Recorded, lambda answer: answer.trace_id)
-_steps = reads(_Steps, lambda answer: answer.messages)
+_steps = msgspec.json.Decoder(traces.StepPage).decode
+_event_page = msgspec.json.Decoder(traces.EventPage).decode
 _events = reads(_Events, lambda answer: answer.traces)
 _names = reads(_Names, lambda answer: answer.trace_names)
 _messages = msgspec.json.Decoder(messages.MessagePage).decode
@@ -131,9 +128,10 @@ def purge(call: messages.Purge) -> Exchange[int]:
 # -- traces
 
 
-def follow_trace(call: traces.FollowTrace) -> Exchange[list[traces.TraceStep]]:
+def follow_trace(call: traces.FollowTrace) -> Exchange[traces.StepPage]:
     """GET /traces/id/{trace}."""
-    return Exchange(path=path("traces", "id", str(call.trace_id)), repeatable=True, read=_steps)
+    parts = path("traces", "id", str(call.trace_id))
+    return Exchange(path=parts, query=query(cursor=call.cursor), repeatable=True, read=_steps)
 
 
 def record_event(call: traces.RecordEvent) -> Exchange[str]:
@@ -149,10 +147,10 @@ def record_event(call: traces.RecordEvent) -> Exchange[str]:
     return Exchange(path=path("traces"), method="POST", body=encode(body), read=_recorded)
 
 
-def list_message_events(call: traces.ListMessageEvents) -> Exchange[list[traces.TraceEvent]]:
+def list_message_events(call: traces.ListMessageEvents) -> Exchange[traces.EventPage]:
     """GET /traces/{partition}/{transaction}."""
     parts = path("traces", call.address.partition_id, call.address.name)
-    return Exchange(path=parts, repeatable=True, read=_events)
+    return Exchange(path=parts, query=query(cursor=call.cursor), repeatable=True, read=_event_page)
 
 
 def list_named_events(call: traces.ListNamedEvents) -> Exchange[list[traces.TraceEvent]]:

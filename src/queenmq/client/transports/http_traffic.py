@@ -115,10 +115,12 @@ class _Run(Struct):
     message_id: str | None
 
 
-class _ArrayAnswer(Struct, rename={"queue_name": "queueName"}):
+class _ArrayAnswer(Struct, rename={"queue_name": "queueName", "depth": "queueDepth", "remaining": "remainingCapacity"}):
     queue_name: str
     partition_id: str | None
     runs: list[_Run]
+    depth: int | None = None
+    remaining: int | None = None
 
 
 _pushed = msgspec.json.Decoder(list[Pushed])
@@ -135,7 +137,9 @@ _changed = msgspec.json.Decoder(_ChangedAnswer)
 def push(call: calls.Push) -> Exchange[Sequence[Pushed]]:
     """POST /push; may be repeated, because every message has an id by then."""
     if isinstance(call.messages, Payloads) and call.messages.queue and call.messages.partition:
-        return _push_array(call.messages)  # an address has no place for an empty name; among items, it is refused
+        return _push_array(
+            call.messages, capacity=call.capacity
+        )  # an address has no place for an empty name; among items, it is refused
     body = encode({"items": _items(call.messages), "atomic": True})
 
     def read(answer: bytes) -> Sequence[Pushed]:
@@ -144,10 +148,11 @@ def push(call: calls.Push) -> Exchange[Sequence[Pushed]]:
             for message, each in zip(call.messages, _pushed.decode(answer), strict=True)
         ]  # nobody else has the ids that we gave: a duplicate of one was stored by a try whose answer was lost
 
-    return Exchange(path=path("push"), method="POST", body=body, repeatable=True, read=read)
+    asked = query(capacity="true" if call.capacity else None)
+    return Exchange(path=path("push"), query=asked, method="POST", body=body, repeatable=True, read=read)
 
 
-def _push_array(messages: Payloads) -> Exchange[Sequence[Pushed]]:
+def _push_array(messages: Payloads, *, capacity: bool) -> Exchange[Sequence[Pushed]]:
     unique = str(uuid4())
 
     def read(answer: bytes) -> Sequence[Pushed]:
@@ -157,14 +162,16 @@ def _push_array(messages: Payloads) -> Exchange[Sequence[Pushed]]:
             status: PushStatus = "buffered" if run.status == "buffered" else "queued"  # nobody else has our ids
             ids = NumberedIds(unique, range(len(told), len(told) + run.count))
             receipts = Receipts(status, found.queue_name, found.partition_id, run.message_id, run.count, ids)
-            if run.count == len(messages):
+            if run.count == len(messages) and not capacity:
                 return receipts
             told += receipts
-        return told
+        if not capacity:
+            return told
+        return [replace(each, queue_depth=found.depth, remaining_capacity=found.remaining) for each in told]
 
     return Exchange(
         path=path("push", "queue", messages.queue, "partition", messages.partition),
-        query=query(transactionId=unique),
+        query=query(transactionId=unique, capacity="true" if capacity else None),
         method="POST",
         body=messages.array,
         repeatable=True,
@@ -230,7 +237,11 @@ def transact(call: calls.Transact) -> Exchange[Sequence[Pushed]]:
 
 def fetch(call: calls.Fetch) -> Exchange[list[Fetched]]:
     """POST /fetch."""
-    entries = [{"queue": each.queue, "partition": each.partition, "offset": each.offset} for each in call.positions]
+    entries = [
+        {"queue": each.queue, "partition": each.partition, "offset": each.offset}
+        | ({} if each.previous is None else {"previousTs": each.previous})
+        for each in call.positions
+    ]
     return Exchange(
         path=path("fetch"),
         method="POST",

@@ -9,10 +9,13 @@ from queenmq.client.transports.postgres_messages import MESSAGES
 from queenmq.client.transports.postgres_queues import QUEUES
 from queenmq.client.transports.postgres_table import HandlerTable
 from queenmq.client.transports.postgres_traffic import TRAFFIC
+from queenmq.client.unavailable import ClientClosed
 from queenmq.config import Settings
 from queenmq.engine import Engine
+from queenmq.engine.embedded.local import local_dsn
 from queenmq.engine.presence import Presence
-from queenmq.errors import Closed
+
+__all__ = ["PostgresTransport", "local_dsn"]
 
 A = TypeVar("A")
 
@@ -32,7 +35,7 @@ class PostgresTransport:
     async def open(self) -> None:
         """Connect, and bring the schema up to date; once, however many calls wait for it."""
         if self._closed:
-            raise Closed("this client was closed")
+            raise ClientClosed("this client was closed")
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         try:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from queenmq.client import diagnosis
 from queenmq.client.transports.postgres_table import HandlerTable
-from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Verification
+from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Unread, Verification
 from queenmq.engine.checkup import check_up as look_at
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ async def ledger(transport: "PostgresTransport", call: diagnosis.GetLedger) -> l
     return await transport.engine.diagnosis.ledger(call.queue)
 
 
+async def unread(transport: "PostgresTransport", _call: diagnosis.ListUnread) -> list[Unread]:
+    """Ask queen.unread."""
+    return await transport.engine.diagnosis.unread()
+
+
 async def verify(transport: "PostgresTransport", call: diagnosis.Verify) -> Verification:
     """Ask the ledger and queen.check_consistency."""
     return await transport.engine.diagnosis.verify(call.queue)
@@ -36,6 +41,7 @@ async def check_up(transport: "PostgresTransport", _call: diagnosis.CheckUp) -> 
 DIAGNOSIS: HandlerTable = {
     diagnosis.Why: why,
     diagnosis.GetLedger: ledger,
+    diagnosis.ListUnread: unread,
     diagnosis.Verify: verify,
     diagnosis.CheckUp: check_up,
 }

@@ -27,7 +27,7 @@ async def list_messages(postgres: "Postgres", call: messages.ListMessages) -> me
         namespace=call.namespace,
         task=call.task,
     )
-    cursor = found[-1].cursor if len(found) == call.limit else None
+    cursor = found[-1].cursor if len(found) == call.limit or (found and found[-1].more) else None
     return messages.MessagePage(messages=[_message(each) for each in found], cursor=cursor)
 
 
@@ -141,9 +141,10 @@ def _dead_letter(found: model.DeadLetter) -> messages.DeadLetter:
 # -- traces
 
 
-async def follow_trace(postgres: "Postgres", call: traces.FollowTrace) -> list[traces.TraceStep]:
+async def follow_trace(postgres: "Postgres", call: traces.FollowTrace) -> traces.StepPage:
     """The messages of a trace."""
-    return [
+    found = await postgres.engine.admin.trace(call.trace_id, int(call.cursor or 0))
+    steps = [
         traces.TraceStep(
             step=each.step,
             queue=each.queue,
@@ -156,8 +157,9 @@ async def follow_trace(postgres: "Postgres", call: traces.FollowTrace) -> list[t
             seconds_since_start=each.seconds_since_start,
             raw=Raw(each.payload),
         )
-        for each in await postgres.engine.admin.trace(call.trace_id)
+        for each in found
     ]
+    return traces.StepPage(steps=steps, cursor=str(found[-1].step) if found and found[-1].more else None)
 
 
 async def record_event(postgres: "Postgres", call: traces.RecordEvent) -> str:
@@ -169,9 +171,11 @@ async def record_event(postgres: "Postgres", call: traces.RecordEvent) -> str:
     )
 
 
-async def list_message_events(postgres: "Postgres", call: traces.ListMessageEvents) -> list[traces.TraceEvent]:
+async def list_message_events(postgres: "Postgres", call: traces.ListMessageEvents) -> traces.EventPage:
     """What was noted about a message."""
-    return _events(await postgres.engine.admin.list_message_events(*_place(call.address)))
+    after = int(call.cursor or 0)
+    found = await postgres.engine.admin.list_message_events(*_place(call.address), after=after)
+    return traces.EventPage(events=_events(found), cursor=str(found[-1].id) if found and found[-1].more else None)
 
 
 async def list_named_events(postgres: "Postgres", call: traces.ListNamedEvents) -> list[traces.TraceEvent]:

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from queenmq import model
 from queenmq.client import calls
 from queenmq.client.answers import (
@@ -32,7 +34,22 @@ async def push(transport: "PostgresTransport", call: calls.Push) -> Sequence[Pus
     """Store messages; what was sent is found again by the engine, so they need no transaction ids."""
     if transport.presence.push_paused:
         raise Paused("pushes are paused for maintenance")
-    return _pushed(call.messages, await transport.engine.push(call.messages))
+    pushed = _pushed(call.messages, await transport.engine.push(call.messages))
+    return await _with_capacity(transport, pushed) if call.capacity else pushed
+
+
+async def _with_capacity(transport: "PostgresTransport", pushed: Sequence[Pushed]) -> Sequence[Pushed]:
+    """How full the queues are now. The messages are stored already, so a failure here leaves the fields empty."""
+    try:
+        depths = await transport.engine.admin.depths({each.queue for each in pushed})
+    except QueenError:
+        return pushed
+    return [
+        replace(each, queue_depth=depths[each.queue].depth, remaining_capacity=depths[each.queue].remaining)
+        if each.queue in depths
+        else each
+        for each in pushed
+    ]
 
 
 async def pop(transport: "PostgresTransport", call: calls.Pop) -> list[Delivery]:
@@ -67,7 +84,9 @@ async def transact(transport: "PostgresTransport", call: calls.Transact) -> Sequ
 
 async def fetch(transport: "PostgresTransport", call: calls.Fetch) -> list[Fetched]:
     """Read by offset."""
-    reads = [OffsetRead(each.queue, each.partition, each.offset, call.bytes_max) for each in call.positions]
+    reads = [
+        OffsetRead(each.queue, each.partition, each.offset, call.bytes_max, each.previous) for each in call.positions
+    ]
     return [
         Fetched([_record(position, each) for each in found.records], found.start_offset, found.next_offset, found.error)
         for position, found in zip(
