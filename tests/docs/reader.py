@@ -28,6 +28,7 @@ from tests.fixtures.clusters import server_dir
 from tests.fixtures.servers import Served
 
 INBOX_ROUNDS_MAX = 1_000
+IN_ROOT = ("make ", ".venv/bin/")  # commands that are meant for the root of a checkout
 
 
 class Reader:
@@ -72,7 +73,7 @@ class Reader:
             promised = [promise for line, promise in promises if node.lineno <= line < end]
             output = await self._statement(node, place)
             if promised:
-                _compare(promised, output)
+                compare(promised, output)
 
     async def _statement(self, node: ast.stmt, place: str) -> list[str]:
         flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -90,14 +91,14 @@ class Reader:
 
     async def _program(self, text: str) -> None:
         output = await self._run(sys.executable, "-W", "error", "-c", text)
-        _compare([promise for _, promise in _promises(text)], output)
+        compare([promise for _, promise in _promises(text)], output)
 
     async def _command(self, command: Statement) -> None:
         if "$URL" in command.text and self._server is None:
             self._server = await asyncio.to_thread(Served, self._directory / "server", self._dsn, {})
-        output = await self._run("/bin/sh", "-ec", command.text, cwd=ROOT if command.text.startswith("make ") else None)
+        output = await self._run("/bin/sh", "-ec", command.text, cwd=ROOT if command.text.startswith(IN_ROOT) else None)
         if command.promised:
-            _compare(command.promised, output)
+            compare(command.promised, output)
 
     async def _run(self, *command: str, cwd: Path | None = None) -> list[str]:
         tools = [str(Path(sys.executable).parent), str(wheel_bin_dir()), os.environ["PATH"]]
@@ -130,7 +131,7 @@ class Reader:
             raise
         assert statement.error is None, f"no error {statement.error} from: {statement.text}"
         if statement.promised:
-            _compare(statement.promised, [" | ".join(map(_shown, row)) for row in rows])
+            compare(statement.promised, [" | ".join(map(_shown, row)) for row in rows])
         if not self._connection.is_in_transaction():
             await self._sequence()
 
@@ -178,7 +179,7 @@ def _promises(text: str) -> list[tuple[int, str]]:
     return [(line, comment.removeprefix("# -> ")) for line, comment in comments if comment.startswith("# -> ")]
 
 
-def _compare(promised: Sequence[str], output: Sequence[str]) -> None:
+def compare(promised: Sequence[str], output: Sequence[str]) -> None:
     kept = len(promised) == len(output) and all(map(keeps, promised, output))
     assert kept, "promised:\n  {}\nbut it was:\n  {}".format("\n  ".join(promised), "\n  ".join(output))
 
