@@ -154,7 +154,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, le=600, description="by how much the clocks of issuer and server may differ")
     ] = 5
     auth_roles_claim: Annotated[
-        str, Meta(min_length=1, description="claim of a token that holds its roles: a list, or words in a string")
+        str,
+        Meta(
+            min_length=1,
+            description="claim of a token that holds its roles: a list, or words in a string; "
+            "beside `roles`, `role` is read too",
+        ),
     ] = "roles"
     tls_cert: Annotated[
         Path | None, Meta(description="PEM file with the server's certificate and what links it to its root")
