@@ -50,6 +50,7 @@
 \ir functions/forget_calls.sql
 
 -- Queues, partitions, groups.
+\ir functions/subscription_mode.sql
 \ir functions/subscription.sql
 \ir functions/attach_groups.sql
 \ir functions/place_at.sql

@@ -40,7 +40,7 @@ class Source:
         return self._with(group=name)
 
     def subscription_mode(self, mode: SubscriptionMode) -> Self:
-        """Where a new group starts: `all` that is stored, or only what is `new`."""
+        """Where a new group starts: `all` (`from_beginning`) that is stored, or only what is `new` (`new-only`)."""
         return self._with(subscription_mode=mode)
 
     def subscription_from(self, moment: datetime) -> Self:

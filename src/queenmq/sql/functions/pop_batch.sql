@@ -33,7 +33,7 @@ create function queen.pop_batch(
     p_lease_seconds   double precision[],    -- null: the queue's
     p_auto_acks       boolean[],
     p_lease_ids       uuid[],
-    p_modes           text[],                 -- null: a subscription that covers the request decides, or p_default_mode
+    p_modes           text[],                 -- see queen.subscription_mode; null: a subscription that covers the request decides, or p_default_mode
     p_sinces          timestamptz[],
     p_ready_sinces    timestamptz[] default null,    -- skip what became ready earlier: see ready_since
     p_now             timestamptz default null,    -- the clock's, read again after all waiting
@@ -120,6 +120,7 @@ begin
           where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete
             and (g.subscribed or p_modes[a.ask] is null) offset 0) as g;
     if cardinality(v_kinds) < cardinality(v_asks) then
+        p_modes := array(select queen.subscription_mode(m.mode) from unnest(p_modes) with ordinality as m (mode, n) order by m.n);
         for v_found in
             select array_position(v_asks, t.ask) as place, t.*
               from queen.pop_targets(
