@@ -154,12 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, le=600, description="by how much the clocks of issuer and server may differ")
     ] = 5
     auth_roles_claim: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="claim of a token that holds its roles: a list, or words in a string; "
-            "beside `roles`, `role` is read too",
-        ),
+        str, Meta(min_length=1, description="claim with the roles, a list or words; beside `roles`, `role` counts too")
     ] = "roles"
     tls_cert: Annotated[
         Path | None, Meta(description="PEM file with the server's certificate and what links it to its root")
