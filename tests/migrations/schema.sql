@@ -132,6 +132,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.ensure_partitions(text[], text[], text, timestamp with time zone)
 
+-- function queen.erase_queues()
+
 -- function queen.explain_place(integer, integer, bigint, timestamp with time zone)
 
 -- function queen.extend_group(integer, integer, bigint, timestamp with time zone)
@@ -339,6 +341,8 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 -- function queen.subscribe(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
 -- function queen.subscription(text, integer, text)
+
+-- function queen.subscription_mode(text)
 
 -- function queen.take_tick(timestamp with time zone)
 
@@ -1196,16 +1200,18 @@ CREATE OR REPLACE VIEW queen.lag AS
      LEFT JOIN queen.lag_by_partition b ON (((b.queue = q.name) AND (b.group_name = g.name))))
   GROUP BY q.name, g.id;
 
+CREATE TRIGGER erase_queues AFTER DELETE ON queen.queues REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION queen.erase_queues();
+
 CREATE TRIGGER push INSTEAD OF INSERT ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.push_from_view();
 
 ALTER TABLE ONLY queen.archives
     ADD CONSTRAINT archives_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY queen.partitions
-    ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
+    ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY queen.queue_groups
-    ADD CONSTRAINT queue_groups_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
+    ADD CONSTRAINT queue_groups_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY queen.trace_event_names
     ADD CONSTRAINT trace_event_names_event_id_fkey FOREIGN KEY (event_id) REFERENCES queen.trace_events(id) ON DELETE CASCADE;

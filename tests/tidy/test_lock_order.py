@@ -39,7 +39,7 @@ CLAIMED = "the pop has claimed these rows with skip locked"
 ONE = "one row, by its key"
 EXCEPTIONS = {  # (function, table): why its updates and deletes need no order of their own
     ("append_staged", "partition_lookup"): CALLER,
-    ("delete_queue", "depth_bounds"): ONE,
+    ("delete_queue", "queues"): ONE,
     ("give_up", "partition_consumers"): CLAIMED,
     ("hand_out", "partition_consumers"): CLAIMED,
     ("judge_failures", "partition_consumers"): CALLER,

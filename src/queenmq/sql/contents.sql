@@ -17,6 +17,7 @@
 \ir schema/0014_depth_bounds.sql
 \ir schema/0015_inbox_gate.sql
 \ir schema/0016_replica_identity.sql
+\ir schema/0017_erased_queues.sql
 
 -- What callers remember belongs to one incarnation.
 \ir functions/current_incarnation.sql
@@ -161,6 +162,7 @@
 \ir functions/clear_queue.sql
 \ir functions/remove_partitions.sql
 \ir functions/delete_partition.sql
+\ir functions/erase_queues.sql
 \ir functions/delete_queue.sql
 
 -- Everything in order: ticks.
