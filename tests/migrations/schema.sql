@@ -84,6 +84,8 @@ CREATE TABLE queen.queues (
     encryption_enabled boolean DEFAULT false NOT NULL,
     dead_letter_enabled boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ttl_seconds integer DEFAULT 0 NOT NULL,
+    age_limit_seconds integer GENERATED ALWAYS AS (COALESCE(LEAST(NULLIF(max_wait_seconds, 0), NULLIF(ttl_seconds, 0)), 0)) STORED,
     CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
     CONSTRAINT queues_delayed_processing_seconds_check CHECK (((delayed_processing_seconds >= 0) AND (delayed_processing_seconds <= (86400 * 365)))),
@@ -93,6 +95,7 @@ CREATE TABLE queen.queues (
     CONSTRAINT queues_retention_seconds_check CHECK (((retention_seconds >= 0) AND (retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_retry_delay_ms_check CHECK (((retry_delay_ms >= 0) AND (retry_delay_ms <= 86400000))),
     CONSTRAINT queues_retry_limit_check CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
+    CONSTRAINT queues_ttl_seconds_check CHECK (((ttl_seconds >= 0) AND (ttl_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_window_buffer_seconds_check CHECK (((window_buffer_seconds >= 0) AND (window_buffer_seconds <= (86400 * 7))))
 );
 

@@ -18,6 +18,7 @@
 \ir schema/0015_inbox_gate.sql
 \ir schema/0016_replica_identity.sql
 \ir schema/0017_erased_queues.sql
+\ir schema/0018_ttl.sql
 
 -- What callers remember belongs to one incarnation.
 \ir functions/current_incarnation.sql

@@ -33,7 +33,7 @@ create function queen.pop_batch(
     p_lease_seconds   double precision[],    -- null: the queue's
     p_auto_acks       boolean[],
     p_lease_ids       uuid[],
-    p_modes           text[],                 -- see queen.subscription_mode; null: a subscription that covers the request decides, or p_default_mode
+    p_modes           text[],                 -- null: a subscription that covers the request decides, or p_default_mode
     p_sinces          timestamptz[],
     p_ready_sinces    timestamptz[] default null,    -- skip what became ready earlier: see ready_since
     p_now             timestamptz default null,    -- the clock's, read again after all waiting
@@ -115,7 +115,7 @@ begin
       into v_kinds, v_groups, v_queues, v_ids, v_plains
       from unnest(v_asks) with ordinality as a (ask, place)
      cross join lateral (
-         select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
+         select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.age_limit_seconds = 0 as plain
            from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[a.ask]
           where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete
             and (g.subscribed or p_modes[a.ask] is null) offset 0) as g;
@@ -200,7 +200,7 @@ begin
 
         foreach v_turn in array coalesce(v_turns, '{}') loop
             exit when v_used >= cardinality(v_slots);
-            select q.name, q.max_wait_seconds into v_queue from queen.queues q where q.id = v_queues[v_turn];
+            select q.name, q.age_limit_seconds into v_queue from queen.queues q where q.id = v_queues[v_turn];
             continue when not found;    -- deleted meanwhile
 
             -- A partition may have been called ready and hold nothing to deliver; whoever got it is
@@ -213,7 +213,7 @@ begin
 
                 v_stale := null;
                 v_places := v_claimed.places;
-                v_judged := v_claimed.lapsed or v_claimed.early or v_queue.max_wait_seconds > 0;
+                v_judged := v_claimed.lapsed or v_claimed.early or v_queue.age_limit_seconds > 0;
                 if v_judged then
                     v_stale := queen.give_up(v_groups[v_turn], v_claimed.partition_ids, v_now);
                     select array_agg(c.place order by k.n) into v_places    -- what was given up has moved its rows
