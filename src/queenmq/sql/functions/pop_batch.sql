@@ -13,7 +13,8 @@
 -- ready_since: no partition that is ready now became so before this moment, unless a transaction
 -- took more than a quarter of a second to commit it. Handed in with the next pop of the same kind, it keeps
 -- the index scan from walking over entries that died but cannot be removed while an old snapshot
--- is held somewhere. Callers leave it out now and then (the engine: every second). It is null, and is not used, while
+-- is held somewhere. Partitions that another pop has locked count as ready: that pop may leave them, or roll back.
+-- Callers leave it out now and then (the engine: every second). It is null, and is not used, while
 -- a group has partitions to reach: these become ready in the past (queen.place_at).
 --
 -- A group's first pops wait for each other. The second must not look with the time at which it came:
