@@ -24,7 +24,7 @@ TEST_PREFIX = "QUEEN_TEST_"  # belongs to the test suite, never to a server
 SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys", "session_dsn", "token"})
 KEY_SOURCES = ("auth_secret", "auth_public_key_file", "auth_jwks_file", "auth_jwks_url")  # of tokens; one at most
 
-_PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\bpassword\s*=\s*)('[^']*'|[^&\s]*)")
+_PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\b(ssl)?password\s*=\s*)('[^']*'|[^&\s]*)")
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?\.?")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}  # browsers leave them out

@@ -124,7 +124,17 @@ class Buffer:
         self._freed.set()
         for message, outcome in zip(messages, outcomes, strict=True):
             if isinstance(outcome, QueenError):
-                log.error("a message was not stored", extra={"queue": message.queue, "cause": repr(outcome)})
+                which = {
+                    "queue": message.queue,
+                    "partition": message.partition,
+                    "transaction_id": message.transaction_id,
+                }
+                log.error(
+                    "a message was not stored: queue %s, partition %s, transaction id %s: %s",
+                    *which.values(),
+                    outcome,
+                    extra=which | {"cause": repr(outcome)},
+                )
             if self._on_delivery is not None:
                 self._report(self._on_delivery, Report(message, outcome))
 
@@ -132,4 +142,5 @@ class Buffer:
         try:
             on_delivery(report)
         except Exception:
-            log.exception("a delivery report was not taken")
+            which = {"queue": report.message.queue, "partition": report.message.partition}
+            log.exception("on_delivery failed: queue %s, partition %s", *which.values(), extra=which)

@@ -29,6 +29,10 @@ class AsyncReceipt(Struct, frozen=True, eq=False):
     _batch: Batch
     _place: int
 
+    def __repr__(self) -> str:
+        told = self._batch.outcomes[self._place : self._place + 1]
+        return f"<{type(self).__name__} {told[0] if told else 'not delivered yet'}>"
+
     async def delivered(self) -> Pushed:
         """Wait until the message is stored. Raises what refused it."""
         outcome = await run_with(self._transport, lambda _: self._batch.outcome(self._place))

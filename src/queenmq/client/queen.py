@@ -26,8 +26,8 @@ from queenmq.client.source import AsyncSource
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.traces import AsyncTraces
 from queenmq.client.transaction import AsyncTransaction
-from queenmq.client.transports import AsyncTransport, local_address, open_transport, run_with
-from queenmq.config import Settings
+from queenmq.client.transports import AsyncTransport, find_address, local_address, open_transport, run_with
+from queenmq.config import Settings, masked
 from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
 
@@ -47,7 +47,9 @@ class AsyncQueen:
     def __init__(
         self, address: str | None = None, *, token: str | None = None, settings: Settings | None = None
     ) -> None:
-        self._transport: AsyncTransport = open_transport(address, token, settings)
+        settings = settings or Settings.load()
+        self._address = find_address(address, settings)
+        self._transport: AsyncTransport = open_transport(self._address, token, settings)
         self._consumers: list[Consumer] = []
 
     @classmethod
@@ -76,6 +78,9 @@ class AsyncQueen:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {masked(self._address)}>"
 
     # -- where messages go to and come from
 

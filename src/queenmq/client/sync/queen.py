@@ -27,8 +27,14 @@ from queenmq.client.sync.queue import Queue
 from queenmq.client.sync.source import Source
 from queenmq.client.sync.traces import Traces
 from queenmq.client.sync.transaction import Transaction
-from queenmq.client.transports.blocking import BlockingTransport, local_address, open_blocking_transport, run_with
-from queenmq.config import Settings
+from queenmq.client.transports.blocking import (
+    BlockingTransport,
+    find_address,
+    local_address,
+    open_blocking_transport,
+    run_with,
+)
+from queenmq.config import Settings, masked
 from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
 
@@ -48,7 +54,9 @@ class Queen:
     def __init__(
         self, address: str | None = None, *, token: str | None = None, settings: Settings | None = None
     ) -> None:
-        self._transport: BlockingTransport = open_blocking_transport(address, token, settings)
+        settings = settings or Settings.load()
+        self._address = find_address(address, settings)
+        self._transport: BlockingTransport = open_blocking_transport(self._address, token, settings)
         self._consumers: list[Consumer] = []
 
     @classmethod
@@ -77,6 +85,9 @@ class Queen:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {masked(self._address)}>"
 
     # -- where messages go to and come from
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
@@ -16,6 +16,7 @@ from queenmq.model import PopRequest, SubscriptionMode
 if TYPE_CHECKING:
     from queenmq.client.sync.queen import Queen
 
+ANYTHING = PopRequest()  # which says nothing yet
 WAIT_SECONDS = 30.0
 
 
@@ -94,6 +95,11 @@ class Source:
             grace_seconds=grace_seconds,
         )
         self._queen.run([consumer], stop=stop)
+
+    def __repr__(self) -> str:
+        said = {name: value for name, value in asdict(self._request).items() if value != getattr(ANYTHING, name)}
+        said |= {"wait_seconds": self._wait_seconds} if self._wait_seconds else {}
+        return f"<{type(self).__name__} {' '.join(f'{name}={value!r}' for name, value in said.items())}>"
 
     def _with(self, **changes: Any) -> Self:
         return type(self)(self._queen, replace(self._request, **changes), self._wait_seconds)
