@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from msgspec.structs import asdict, replace
 
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
 from queenmq.client.message import AsyncMessage
+from queenmq.client.signatures import AsyncHandler, AsyncHandlerWithin, AsyncPool, HandlerWithin, Pool
 from queenmq.client.stop import Stop
 from queenmq.model import PopRequest, SubscriptionMode
 
@@ -28,11 +29,11 @@ class AsyncSource:
         self._wait_seconds = wait_seconds
 
     def namespace(self, name: str) -> Self:
-        """Only queues of this namespace."""
+        """Of a named queue: what `create` gives it. Else: only queues of this namespace."""
         return self._with(namespace=name)
 
     def task(self, name: str) -> Self:
-        """Only queues of this task."""
+        """Of a named queue: what `create` gives it. Else: only queues of this task."""
         return self._with(task=name)
 
     def group(self, name: str) -> Self:
@@ -73,9 +74,39 @@ class AsyncSource:
             AsyncMessage(self._queen, each) for each in await self._queen.call(Pop(self._request, self._wait_seconds))
         ]
 
+    @overload
     async def consume(
         self,
-        handler: Callable[..., Any],
+        handler: AsyncHandler[AsyncMessage],
+        *,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    @overload  # asyncio only
+    async def consume(
+        self,
+        handler: AsyncHandlerWithin[AsyncMessage],
+        *,
+        concurrency: int = 1,
+        connection: AsyncPool,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    @overload
+    async def consume(
+        self,
+        handler: HandlerWithin[AsyncMessage],
+        *,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    async def consume(
+        self,
+        handler: Callable[..., object],
         *,
         concurrency: int = 1,
         connection: object | None = None,

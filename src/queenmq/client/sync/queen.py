@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from queenmq.client import telemetry
@@ -16,6 +16,7 @@ from queenmq.client.consumer import GRACE_SECONDS, Consumer, consume
 from queenmq.client.exactly_once import PUSH, push_arguments
 from queenmq.client.lane import Limits
 from queenmq.client.outgoing import Outgoing, message
+from queenmq.client.signatures import Connection, Handler, HandlerWithin, Pool
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.sync.admin import Admin
 from queenmq.client.sync.dead_letters import DeadLetters
@@ -39,7 +40,9 @@ from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
 
 A = TypeVar("A")
-H = TypeVar("H", bound=Callable[..., Any])
+H = TypeVar("H", bound=Handler[Message])
+P = TypeVar("P", bound=HandlerWithin[Message])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Queen:
@@ -91,9 +94,14 @@ class Queen:
 
     # -- where messages go to and come from
 
-    def queue(self, name: str) -> Queue:
-        """A queue; it begins to exist with the first push."""
-        return Queue(self, PopRequest(queue=name))
+    @overload
+    def queue(self, name: None = None) -> Source: ...
+    @overload
+    def queue(self, name: str) -> Queue: ...
+    def queue(self, name: str | None = None) -> Source:
+        """A queue; it begins to exist with the first push. Without a name: any, of a namespace or task said next."""
+        request = PopRequest(queue=name)
+        return Source(self, request) if name is None else Queue(self, request)
 
     def namespace(self, name: str) -> Source:
         """Any queue of a namespace, to pop from."""
@@ -192,7 +200,7 @@ class Queen:
 
     def push_in(
         self,
-        connection: object,
+        connection: Connection,
         queue: str,
         payload: Any,
         *,
@@ -208,6 +216,28 @@ class Queen:
 
     # -- consuming
 
+    @overload
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[H], H]: ...
+    @overload
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[P], P]: ...
     def consumer(
         self,
         queue: str,
@@ -217,11 +247,11 @@ class Queen:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
-    ) -> Callable[[H], H]:
+    ) -> Callable[[F], F]:
         """Have `run` call a function with what is pushed: `@queen.consumer("orders", group="billing")`."""
         request = PopRequest(queue=queue, group=group, batch=batch)
 
-        def register(handler: H) -> H:
+        def register(handler: F) -> F:
             self._consumers.append(
                 Consumer(
                     handler,

@@ -3,12 +3,13 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from msgspec.structs import asdict, replace
 
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
+from queenmq.client.signatures import Handler, HandlerWithin, Pool
 from queenmq.client.stop import Stop
 from queenmq.client.sync.message import Message
 from queenmq.model import PopRequest, SubscriptionMode
@@ -29,11 +30,11 @@ class Source:
         self._wait_seconds = wait_seconds
 
     def namespace(self, name: str) -> Self:
-        """Only queues of this namespace."""
+        """Of a named queue: what `create` gives it. Else: only queues of this namespace."""
         return self._with(namespace=name)
 
     def task(self, name: str) -> Self:
-        """Only queues of this task."""
+        """Of a named queue: what `create` gives it. Else: only queues of this task."""
         return self._with(task=name)
 
     def group(self, name: str) -> Self:
@@ -72,9 +73,29 @@ class Source:
         """Lease messages; an empty list when there are none, or none in time."""
         return [Message(self._queen, each) for each in self._queen.call(Pop(self._request, self._wait_seconds))]
 
+    @overload
     def consume(
         self,
-        handler: Callable[..., Any],
+        handler: Handler[Message],
+        *,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    @overload
+    def consume(
+        self,
+        handler: HandlerWithin[Message],
+        *,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    def consume(
+        self,
+        handler: Callable[..., object],
         *,
         concurrency: int = 1,
         connection: object | None = None,
