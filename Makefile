@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench demo schema-dump sync-client lock clean
+.PHONY: help run test test-all check format bench demo schema-dump sync-client lock clean
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,8 +25,11 @@ help: ## print this list
 run: $(SERVER_STAMP) ## the server on a private PostgreSQL of its own (ARGS='--port 7000')
 	$(BIN)/queen serve $(ARGS)
 
-test: $(STAMP) ## all tests, on every PostgreSQL at hand (ARGS='-k lease -x' to pick)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(ARGS)
+test: $(STAMP) ## the tests; those of SQL on every PostgreSQL at hand (ARGS='-k lease -x' to pick)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --durations 15 $(ARGS)
+
+test-all: override ARGS += --everything
+test-all: test ## the same tests with every combination of client, transport and PostgreSQL
 
 check: $(STAMP) ## lint, formatting and types
 	$(BIN)/ruff check .

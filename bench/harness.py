@@ -53,14 +53,19 @@ class Bench:
 
     async def database(self) -> str:
         """A fresh, migrated database."""
-        self._databases += 1
-        name = f"bench_{os.getpid()}_{self._databases}"
-        await self.server.create_database(name)
-        connection = await asyncpg.connect(self.server.dsn(name))
+        dsn = await self.empty_database()
+        connection = await asyncpg.connect(dsn)
         try:
             await migrate(connection)
         finally:
             await connection.close()
+        return dsn
+
+    async def empty_database(self) -> str:
+        """A fresh database without the schema."""
+        self._databases += 1
+        name = f"bench_{os.getpid()}_{self._databases}"
+        await self.server.create_database(name)
         return self.server.dsn(name)
 
     async def drop(self, dsn: str) -> None:

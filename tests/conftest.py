@@ -24,6 +24,9 @@ pytest_plugins = [
 
 def pytest_addoption(parser):
     parser.addoption("--refresh-schema-dump", action="store_true", help="write tests/migrations/schema.sql anew")
+    parser.addoption(
+        "--everything", action="store_true", help="all tests of `every_postgres`, all clients and transports"
+    )
 
 
 def pytest_collection_modifyitems(items):

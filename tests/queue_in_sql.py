@@ -48,6 +48,7 @@ class Delivery:
     messages: dict[int, Any]  # by offset
     retries: dict[int, int] = field(default_factory=dict)
     expires_at: datetime | None = None
+    ready_since: datetime | None = None  # where the next pop of the same kind may begin to look
 
     @property
     def offsets(self) -> list[int]:
@@ -144,13 +145,14 @@ class Queue:
         lease_id: uuid.UUID | None = None,
         mode: str | None = None,
         since: datetime | None = None,
+        ready_since: datetime | None = None,
     ) -> list[Delivery]:
         """One pop: a delivery per partition that it got."""
         rows = await self.call(
             "pop_batch",
             [queue], [partition], [namespace], [task], [group], [batch], [partitions],
             [lease_seconds], [auto_ack], [lease_id or uuid.uuid4()], [mode], [since],
-            p_now=self.clock.now,
+            [ready_since], p_now=self.clock.now,
         )  # fmt: skip
         return [await self._delivery(row) for row in rows]
 
@@ -177,6 +179,7 @@ class Queue:
             },
             retries={int(offset): count for offset, count in json.loads(row["retries"] or "{}").items()},
             expires_at=row["expires_at"],
+            ready_since=row["ready_since"],
         )
 
     # Ack, lease, transaction.

@@ -6,10 +6,12 @@
     __aenter__, asyncio.sleep       __enter__, time.sleep
     queenmq.client.queue            queenmq.client.sync.queue
 
-Tokens are rewritten, so comments, docstrings and blank lines stay as they are; ruff settles the rest. What must differ
-is not here but below the skin: transports.blocking runs the same transports on an event loop in a thread.
+Tokens are rewritten, so comments, docstrings and blank lines stay as they are; ruff settles the rest. A statement whose
+first line ends with `# asyncio only`, such as the overload for a pool of asyncio, is left out. What must
+differ is not here but below the skin: transports.blocking runs the same transports on an event loop in a thread.
 """
 
+import ast
 import io
 import re
 import subprocess
@@ -36,6 +38,7 @@ NAMES = {
     "asyncio": "time",
 }
 MODULES = {"transports": "transports.blocking"} | {name: f"sync.{name}" for name in SKIN}
+ASYNCIO_ONLY = "# asyncio only"
 KEYWORDS = {"async", "await"}
 
 _MODULE = re.compile(rf"(?<=queenmq\.client\.)({'|'.join(MODULES)})(?= import)")
@@ -45,8 +48,20 @@ _KEYWORD = re.compile(r"\b(async|await) ")
 
 def generate(name: str) -> str:
     """The blocking twin of a module."""
-    text = _MODULE.sub(lambda found: MODULES[found[0]], rewritten((CLIENT / f"{name}.py").read_text()))
+    text = rewritten(without_asyncio_only((CLIENT / f"{name}.py").read_text()))
+    text = _MODULE.sub(lambda found: MODULES[found[0]], text)
     return _tidy(f"# Generated from client/{name}.py by `make sync-client`: edit that file, not this one.\n{text}")
+
+
+def without_asyncio_only(source: str) -> str:
+    """The text without the statements that are marked as having no twin."""
+    lines = source.splitlines(keepends=True)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt):
+            begin = min(part.lineno for part in (node, *getattr(node, "decorator_list", ()))) - 1
+            if lines[begin].endswith(f"{ASYNCIO_ONLY}\n"):
+                lines[begin : node.end_lineno] = [""] * ((node.end_lineno or begin) - begin)
+    return "".join(lines)
 
 
 def rewritten(source: str) -> str:

@@ -56,3 +56,8 @@ def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415
 
     return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Complete these names at a prompt, although most of them are not imported yet."""
+    return __all__

@@ -24,7 +24,7 @@ TEST_PREFIX = "QUEEN_TEST_"  # belongs to the test suite, never to a server
 SECRETS = frozenset({"auth_secret", "dsn", "encryption_keys", "session_dsn", "token"})
 KEY_SOURCES = ("auth_secret", "auth_public_key_file", "auth_jwks_file", "auth_jwks_url")  # of tokens; one at most
 
-_PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\bpassword\s*=\s*)('[^']*'|[^&\s]*)")
+_PASSWORD = re.compile(r"(?P<before>://[^:/@\s]*:)[^@\s]*(?=@)|(?P<key>\b(ssl)?password\s*=\s*)('[^']*'|[^&\s]*)")
 _HOST_NAME = re.compile(r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?\.?")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}  # browsers leave them out
@@ -154,7 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float, Meta(ge=0, le=600, description="by how much the clocks of issuer and server may differ")
     ] = 5
     auth_roles_claim: Annotated[
-        str, Meta(min_length=1, description="claim of a token that holds its roles: a list, or words in a string")
+        str, Meta(min_length=1, description="claim with the roles, a list or words; beside `roles`, `role` counts too")
     ] = "roles"
     tls_cert: Annotated[
         Path | None, Meta(description="PEM file with the server's certificate and what links it to its root")

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from queenmq.broker.app import ROUTES
 
 REQUESTS = 20_000  # in one run of all tests,
-FROM_PAGES = 1_000  # so many of them by a browser
+FROM_PAGES = 1_000  # and so many by a browser, where there is one
 
 NAMES = ["orders", "a/b", "ü", "%", " ", "\0", "x" * 300, "..", "'; drop table queen.queues; --", "😀", "\ud800", ""]
 NUMBERS = [0, 1, -1, 2**31, 2**63, 2**64, 10**40, 1.5, 1e308]

@@ -123,11 +123,16 @@ async def test_a_lease_that_has_ended_acks_nothing(http, queue):
 async def test_without_a_lease_only_what_the_group_holds_can_be_acked(http, queue):
     pushed = await push(http, queue, 1, 2)
     never = {"transactionId": pushed[0]["transaction_id"], "partitionId": pushed[0]["partition_id"]}
-    assert told((await http.post("/ack", json=never)).json()) == [(False, NO_LEASE)]
+    lacks = 'the request has no leaseId, and group "{}" holds no lease on partition "Default"'
+    hint = "send the leaseId or the consumerGroup of the pop"
+    unnamed = f"{NO_LEASE}: {lacks.format('__QUEUE_MODE__')}; {hint}"
+    assert told((await http.post("/ack", json=never)).json()) == [(False, unnamed)]
     (message,) = (await pop(http, queue))["messages"]
     outside = never | {"transactionId": pushed[1]["transaction_id"]}
     assert told((await http.post("/ack", json=outside)).json()) == [(False, NO_LEASE)]
     inside = {key: message[key] for key in ("transactionId", "partitionId")}
+    other = f"{NO_LEASE}: {lacks.format('other')}; {hint}"
+    assert told((await http.post("/ack", json=inside | {"consumerGroup": "other"})).json()) == [(False, other)]
     assert told((await http.post("/ack", json=inside)).json()) == [(True, None)]
     assert data(await pop(http, queue)) == [2]
 

@@ -151,6 +151,7 @@ ADMINISTERING = {"configure", "delete", "pause"}
         (("producer",), PRODUCING),
         (("consumer",), CONSUMING),
         (("producer", "consumer"), EVERYTHING - ADMINISTERING),
+        (("read-write",), EVERYTHING - ADMINISTERING | {"configure"}),
         (("admin",), EVERYTHING),
         (("read-only", "admin"), EVERYTHING),
     ],

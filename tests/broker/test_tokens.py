@@ -186,7 +186,7 @@ async def test_one_of_several_audiences_is_enough(known):
     [
         (["admin"], {"admin"}),
         ("producer read-only", {"producer", "read-only"}),
-        ("read-write", {"producer", "consumer"}),
+        ("read-write", {"read-write"}),
         ("admins", set()),
         (["consumer", "somebody else's"], {"consumer"}),
         (None, set()),
@@ -196,6 +196,30 @@ async def test_roles_are_a_list_or_words_under_the_name_that_is_set(known, value
     authenticator = known(auth_roles_claim="https://queen/may")
     found = await authenticator.identify(token(roles=["admin"], **{"https://queen/may": value}))
     assert found.roles == roles
+
+
+@pytest.mark.parametrize(
+    ("claims", "roles"),
+    [
+        ({"roles": None, "role": "admin"}, {"admin"}),
+        ({"roles": None, "role": "read-write"}, {"read-write"}),
+        ({"roles": ["producer"], "role": "read-only"}, {"producer", "read-only"}),
+        ({"roles": [], "role": "reader"}, set()),
+        ({"roles": None, "role": None}, set()),
+    ],
+)
+async def test_one_role_in_the_claim_role_counts_beside_the_list_in_roles(known, claims, roles):
+    assert (await known().identify(token(**claims))).roles == roles
+
+
+async def test_the_claim_role_means_nothing_when_another_claim_has_the_roles(known):
+    authenticator = known(auth_roles_claim="may")
+    assert (await authenticator.identify(token(role="admin", may=["consumer"]))).roles == {"consumer"}
+
+
+async def test_a_role_that_is_no_text_is_refused(known):
+    with pytest.raises(InvalidToken, match="the token's role is neither a list of roles nor words"):
+        await known().identify(token(role=7))
 
 
 # -- keys by name

@@ -13,6 +13,20 @@ if TYPE_CHECKING:
 
 TRANSPORTS = ("http", "postgres")
 SKINS = ("asyncio", "blocking")
+PAIRS = {("http", "asyncio"), ("postgres", "blocking")}  # each transport and each skin once
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep every combination of transport and skin only with `--everything`: one skin is generated from the other."""
+    if config.getoption("--everything"):
+        return
+    kept, left_out = [], []
+    for item in items:
+        values = getattr(item, "callspec", None)
+        pair = (values.params.get("address"), values.params.get("queen")) if values else (None, None)
+        (kept if None in pair or pair in PAIRS else left_out).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(params=TRANSPORTS)

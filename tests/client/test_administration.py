@@ -44,6 +44,25 @@ async def test_a_queue_is_configured_and_described(queen, queue):
     assert described.partitions == 1
 
 
+async def test_a_queue_is_created_with_what_was_said_of_it_before(queen, queue):
+    settings = await queen.queue(queue).namespace("shop").task("mail").create(lease_seconds=7)
+    assert settings.lease_seconds == 7
+    changed = await queen.queue(queue).create(retry_limit=9)
+    assert (changed.lease_seconds, changed.retry_limit) == (7, 9)
+    described = await queen.admin.describe(queue)
+    assert (described.namespace, described.task, described.settings) == ("shop", "mail", changed)
+    assert [each.name for each in await queen.admin.queues(namespace="shop", task="mail", search=queue)] == [queue]
+
+
+async def test_a_queue_without_a_name_is_any_of_a_namespace(queen, queue):
+    await queen.queue(queue).namespace(f"ns-{queue}").create()
+    await queen.queue(queue).push(1)
+    [message] = await queen.queue().namespace(f"ns-{queue}").pop()
+    assert (message.queue, message.payload) == (queue, 1)
+    with pytest.raises(InvalidArgument, match=r"name a .*namespace or a task"):
+        await queen.queue().pop()
+
+
 async def test_a_setting_that_does_not_exist_is_refused(queen, queue):
     with pytest.raises(InvalidSetting):
         await queen.admin.configure(queue, lease_minutes=7)

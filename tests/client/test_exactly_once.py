@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from queenmq import AsyncQueen, GiveUp, Queen, Stop
-from queenmq.errors import InvalidArgument, InvalidName
+from queenmq.errors import InvalidArgument, InvalidName, QueueFull
 from tests.client import own_data
 from tests.client.own_data import BLOCKING_CONNECTIONS, BLOCKING_POOLS, CONNECTIONS, POOLS
 
@@ -82,6 +82,19 @@ async def test_what_is_refused_is_our_error(queen, module_database, name):
         connection, *_ = await own_data.connection(opened, name, module_database)
         with pytest.raises(InvalidName):
             await queen.push_in(connection, "", 1)
+
+
+@pytest.mark.parametrize("name", [*CONNECTIONS, *BLOCKING_CONNECTIONS])
+async def test_a_push_to_a_full_queue_tells_its_depth_with_every_driver(queen, queue, module_database, name):
+    await queen.admin.configure(queue, max_queue_size=2)
+    await queen.queue(queue).push_many([1, 2])
+    async with AsyncExitStack() as opened:
+        connection, *_ = await own_data.connection(opened, name, module_database)
+        with pytest.raises(QueueFull) as caught:
+            await queen.push_in(connection, queue, 3)
+    full = caught.value
+    assert str(full) == f'queue "{queue}" is full: 2 messages are waiting and 2 is the limit'
+    assert (full.queue, full.depth, full.limit) == (queue, 2, 2)
 
 
 async def test_something_else_is_no_connection(queen, queue):

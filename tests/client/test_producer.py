@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from queenmq import Queen
 from queenmq.errors import Closed, InvalidArgument, InvalidHeaders, InvalidName, InvalidPayload, Refused
 
 SECONDS_MAX = 60
@@ -152,12 +153,37 @@ async def test_a_full_queue_makes_messages_wait_and_loses_none(queen, queue):
 
 async def test_a_producer_is_used_in_its_block(queen, queue):
     producer = queen.producer()
-    with pytest.raises(InvalidArgument, match="in its block"):
+    with pytest.raises(InvalidArgument, match=r"(?s)in a block, .*producer\.start\(\), and .*producer\.close\(\)"):
         await producer.push(queue, 1)
     async with producer:
         pass
     with pytest.raises(Closed):
         await producer.push(queue, 1)
+
+
+async def test_a_producer_without_a_block_is_started_and_closed_once(queen, queue):
+    producer = queen.producer(linger_seconds=FOREVER)
+    await producer.close()  # it was not started: there is nothing to close
+    assert await producer.start() == producer
+    receipt = await producer.push(queue, 1)
+    await producer.start()  # keeps what was taken
+    await producer.push(queue, 2)
+    await asyncio.gather(producer.close(), producer.close())
+    assert await stored(queen, queue) == [("Default", 1), ("Default", 2)]
+    assert (await receipt.delivered()).status == "queued"
+    await producer.close()
+    await producer.start()
+    with pytest.raises(Closed):
+        await producer.push(queue, 3)
+
+
+async def test_a_producer_that_was_closed_may_be_closed_after_its_client(address, queue):
+    with Queen(address) as queen:
+        producer = queen.producer().start()
+        producer.push(queue, 1)
+        producer.close()
+    producer.close()
+    assert repr(producer) == "<Producer closed, 0 messages to send>"
 
 
 @pytest.mark.parametrize("limit", ["buffer_messages", "buffer_bytes", "batch_messages", "batch_bytes"])

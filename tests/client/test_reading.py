@@ -72,7 +72,7 @@ async def test_a_reading_can_be_limited_to_a_time(queen, queue):
 
 async def test_a_reading_becomes_a_table(queen, queue):
     await queen.queue(queue).push({"id": 1}, transaction_id="a", headers={"kind": "order"})
-    await queen.queue(queue).push([1, "ü"], transaction_id="b")
+    await queen.queue(queue).push(Outgoing([1, "ü"], transaction_id="b"))
     table = await queen.queue(queue).read().to_arrow()
     assert table.column("payload").to_pylist() == ['{"id":1}', '[1,"ü"]']
     assert table.column("headers").to_pylist() == [[("kind", "order")], []]

@@ -16,6 +16,21 @@ def test_a_file_is_what_the_generator_writes(name):
     assert (sync_client.SYNC / f"{name}.py").read_text() == sync_client.generate(name), "run: make sync-client"
 
 
+def test_a_statement_that_is_asyncio_only_has_no_twin():
+    source = (
+        "A = 1\n"
+        "B = (  # asyncio only\n"
+        "    2)\n"
+        "class Queen:\n"
+        "    @overload  # asyncio only\n"
+        "    async def f(self) -> None: ...\n"
+        "    @overload\n"
+        "    async def f(self) -> int: ...\n"
+    )
+    kept = "A = 1\nclass Queen:\n    @overload\n    async def f(self) -> int: ...\n"
+    assert sync_client.without_asyncio_only(source) == kept
+
+
 def test_tokens_are_rewritten_and_the_rest_stays():
     source = (
         'async def f(queen: "AsyncQueen") -> None:\n'

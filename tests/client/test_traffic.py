@@ -182,9 +182,20 @@ async def test_a_new_group_starts_where_it_says(queen, queue):
 
 
 async def test_a_group_that_wants_only_what_is_new_gets_that(queen, queue):
-    long_ago = await queen.queue(queue).group("new").subscription_mode("new").pop()
+    groups = {"new": queen.queue(queue).group("new"), "new-only": queen.queue(queue).group("only")}
+    for mode, source in groups.items():
+        assert await source.subscription_mode(mode).pop() == []
     await queen.queue(queue).push("new")
-    assert (long_ago, payloads(await queen.queue(queue).group("new").pop())) == ([], ["new"])
+    assert [payloads(await source.pop()) for source in groups.values()] == [["new"], ["new"]]
+    everything = queen.queue(queue).group("all").subscription_mode("from_beginning")
+    assert payloads(await everything.pop()) == ["new"]
+
+
+async def test_a_mode_that_does_not_exist_is_refused(queen, queue):
+    with pytest.raises(
+        InvalidArgument, match="mode is one of all, from_beginning, new, new-only, timestamp, not 'old'"
+    ):
+        await queen.queue(queue).group("g").subscription_mode("old").pop()
 
 
 async def test_several_partitions_come_under_one_lease(queen, queue):

@@ -35,3 +35,8 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
     program = "import queenmq; assert all(hasattr(queenmq, name) for name in queenmq.__all__); queenmq.Quen"
     failed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "AttributeError: module 'queenmq' has no attribute 'Quen'" in failed.stderr
+
+
+def test_dir_of_the_package_has_its_names_and_nothing_else():
+    program = "import queenmq; assert dir(queenmq) == sorted(queenmq.__all__), dir(queenmq); queenmq.Queen"
+    subprocess.run([sys.executable, "-c", program], check=True)

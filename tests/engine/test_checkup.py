@@ -15,6 +15,7 @@ HEALTHY = {
     "autovacuum": "on", "encoding": "UTF8", "replica": False, "connections_max": 100, "connections": 7,
     "shared_buffers": 2**30, "frozen_age": 1000, "idle_seconds": 0.0,
     "statement_timeout": "30s", "lock_timeout": "10s", "jit": "off", "session_role": "shop",
+    "client_min_messages": "notice",
 }  # fmt: skip
 
 
@@ -39,6 +40,7 @@ def complaints(**facts):
         ({"shared_buffers": 2**24}, [("shared_buffers", "warning")]),
         ({"jit": "on"}, [("limits", "warning")]),
         ({"statement_timeout": "0"}, [("limits", "warning")]),
+        ({"client_min_messages": "error"}, [("limits", "warning")]),
         ({"idle_seconds": 61.0}, [("idle transactions", "warning")]),
         ({"frozen_age": 1_500_000_000}, [("transaction ids", "problem")]),
     ],

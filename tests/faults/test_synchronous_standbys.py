@@ -80,6 +80,19 @@ async def test_a_push_is_answered_when_the_standby_has_it(engine, replication, s
     assert "[1]" in await stored(standby)
 
 
+@pytest.mark.parametrize("owner", ["role current_user", "database queen"])
+async def test_a_role_that_hides_warnings_does_not_make_a_push_answered_early(open_engine, replication, standby, owner):
+    primary = replication.primary
+    await primary.execute(f"alter {owner} set client_min_messages = 'error'", "queen")
+    engine = await open_engine(primary.dsn("queen"))
+    await engine.push([message(0)])
+    [pushed] = await unanswered_until_the_standby_is_back(
+        engine.push([message(1)]), "pg_cancel_backend", "push_segments", primary, standby
+    )
+    assert (pushed.offset, pushed.duplicate) == (1, False)
+    assert "[1]" in await stored(primary)
+
+
 @either_end
 async def test_an_ack_is_answered_when_the_standby_has_it(engine, replication, standby, end):
     await engine.push([message(1)])

@@ -141,6 +141,7 @@ CALLS: dict[str, list[str]] = {
     "clear_queue": ["select queen.clear_queue({queue})"],
     "delete_partition": ["select queen.delete_partition({queue}, {partition})"],
     "delete_queue": ["select queen.delete_queue({queue})"],
+    "erase_queues": ["delete from queen.queues where name = {queue}"],
     # Single messages and dead letters.
     "delete_message": [f"select queen.delete_message(m.partition_id, m.name) from {MESSAGE}"],
     "dead_letter_message": [f"select queen.dead_letter_message(m.partition_id, m.name, {{group}}) from {MESSAGE}"] * 3,

@@ -40,6 +40,7 @@ async def test_no_call_meets_another_in_a_deadlock(connect):
         for number, session in enumerate(sessions[:-1]):
             group.create_task(call_at_random(session, Dice(SEED + number), until, counts, running))
         group.create_task(hold_at_random(sessions[-1], Dice(SEED + SESSIONS), until))
+    print(f"{sum(counts.values())} calls in {SECONDS:g} s")  # noqa: T201 (`pytest -s` shows it)
     assert set(counts) == CALLS.keys()
     now = await sessions[0].fetchval("select clock_timestamp()")
     await assert_the_books_balance(sessions[0], now)

@@ -185,6 +185,50 @@ async def test_a_pop_that_extends_two_groups_locks_all_their_partitions_in_one_o
     assert await stage.every_order(prepare, drain=False) == 12
 
 
+async def acknowledge_ends(actor, first, last):
+    """The last partition of a lease and the first, in this order on disk: two ranges of one need the general statement."""
+    ids = [last.partition_id, first.partition_id]
+    groups, leases = [first.group_id] * 2, [first.lease_id] * 2
+    rows = await actor.do(
+        "ack_batch", ids, groups, leases, [1, 1, 2], [0, 1, 0], [1, 2, 1], p_now=actor.queue.clock.now
+    )
+    places = await actor.queue.connection.fetch(
+        "select partition_id from queen.partition_consumers where partition_id = any ($1) order by ctid", ids
+    )
+    assert [place["partition_id"] for place in places] == ids
+    return rows
+
+
+LEASE_KEEPERS = {
+    "renew_lease": lambda actor, lease: actor.do("renew_lease", [lease.lease_id], p_now=actor.queue.clock.now),
+    "release_lease": lambda actor, lease: actor.do("release_lease", [lease.lease_id], p_now=actor.queue.clock.now),
+    "transact": lambda actor, lease: actor.queue.transact([], [(actor.scene.name, "zoe", [9])], [lease]),
+}
+
+
+@pytest.mark.parametrize("name", LEASE_KEEPERS)
+async def test_a_lease_that_ends_while_a_call_waits_for_its_rows_leaves_no_row_to_a_push_without_order(stage, name):
+    """Alice ends the lease on ann and eve while bert's call waits for ann, then pushes to both; carl holds bob.
+
+    Bert's call then has the row of ann, which has read all, and goes on to eve. A push wakes rows that have read all in
+    their order on disk, here eve before ann, so bert must not have one without its lookup row.
+    """
+
+    async def prepare(scene, cast):
+        alice, bert, carl = cast.values()
+        await scene.director.push_many(("ann", [1]), ("bob", [2]), ("eve", [3, 4]))
+        deliveries = await scene.director.pop(partitions=3)
+        first, middle, last = sorted(deliveries, key=lambda delivery: delivery.partition_id)
+        await scene.director.push("zoe", 5)
+        await reverse_rows(scene)
+        alice.will_in_transaction(partial(acknowledge_ends, alice, first, last))
+        alice.will(partial(alice.push_many, ("ann", [21]), ("eve", [23])))
+        bert.will(partial(LEASE_KEEPERS[name], bert, middle))
+        will_hold(carl, row="place", partition="bob")
+
+    assert await stage.every_order(prepare, drain=False) == 60
+
+
 DEAD_LETTERS = {
     "purge_dead_letters": lambda actor: actor.do("purge_dead_letters", p_queue=actor.scene.name),
     "redrive_dead_letters": lambda actor: actor.do("redrive_dead_letters", p_queue=actor.scene.name),

@@ -84,6 +84,8 @@ CREATE TABLE queen.queues (
     encryption_enabled boolean DEFAULT false NOT NULL,
     dead_letter_enabled boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ttl_seconds integer DEFAULT 0 NOT NULL,
+    age_limit_seconds integer GENERATED ALWAYS AS (COALESCE(LEAST(NULLIF(max_wait_seconds, 0), NULLIF(ttl_seconds, 0)), 0)) STORED,
     CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
     CONSTRAINT queues_delayed_processing_seconds_check CHECK (((delayed_processing_seconds >= 0) AND (delayed_processing_seconds <= (86400 * 365)))),
@@ -93,6 +95,7 @@ CREATE TABLE queen.queues (
     CONSTRAINT queues_retention_seconds_check CHECK (((retention_seconds >= 0) AND (retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_retry_delay_ms_check CHECK (((retry_delay_ms >= 0) AND (retry_delay_ms <= 86400000))),
     CONSTRAINT queues_retry_limit_check CHECK (((retry_limit >= 0) AND (retry_limit <= 1000))),
+    CONSTRAINT queues_ttl_seconds_check CHECK (((ttl_seconds >= 0) AND (ttl_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_window_buffer_seconds_check CHECK (((window_buffer_seconds >= 0) AND (window_buffer_seconds <= (86400 * 7))))
 );
 
@@ -131,6 +134,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 -- function queen.drop_duplicates(bigint[], integer, timestamp with time zone)
 
 -- function queen.ensure_partitions(text[], text[], text, timestamp with time zone)
+
+-- function queen.erase_queues()
 
 -- function queen.explain_place(integer, integer, bigint, timestamp with time zone)
 
@@ -339,6 +344,8 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 -- function queen.subscribe(text, text, text, text, text, text, timestamp with time zone, timestamp with time zone)
 
 -- function queen.subscription(text, integer, text)
+
+-- function queen.subscription_mode(text)
 
 -- function queen.take_tick(timestamp with time zone)
 
@@ -1196,16 +1203,18 @@ CREATE OR REPLACE VIEW queen.lag AS
      LEFT JOIN queen.lag_by_partition b ON (((b.queue = q.name) AND (b.group_name = g.name))))
   GROUP BY q.name, g.id;
 
+CREATE TRIGGER erase_queues AFTER DELETE ON queen.queues REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION queen.erase_queues();
+
 CREATE TRIGGER push INSTEAD OF INSERT ON queen.messages FOR EACH ROW EXECUTE FUNCTION queen.push_from_view();
 
 ALTER TABLE ONLY queen.archives
     ADD CONSTRAINT archives_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY queen.partitions
-    ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
+    ADD CONSTRAINT partitions_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY queen.queue_groups
-    ADD CONSTRAINT queue_groups_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id);
+    ADD CONSTRAINT queue_groups_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES queen.queues(id) DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY queen.trace_event_names
     ADD CONSTRAINT trace_event_names_event_id_fkey FOREIGN KEY (event_id) REFERENCES queen.trace_events(id) ON DELETE CASCADE;

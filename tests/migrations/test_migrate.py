@@ -95,6 +95,24 @@ async def test_a_function_whose_file_is_gone_is_dropped(blank_connection, tree):
     assert (await migrate(blank_connection, tree.directory())).reloaded == ()
 
 
+async def test_a_trigger_is_replaced_and_dropped_with_its_function(blank_connection, tree):
+    await blank_connection.execute("create temp table seen (what text)")
+    for number, what in enumerate(("first", "second")):
+        tree.files["functions/note.sql"] = (
+            "create function queen.note() returns trigger language plpgsql as "
+            f"$$ begin insert into pg_temp.seen values ('{what}'); return null; end $$;\n"
+            "create trigger note after insert on queen.things for each statement execute function queen.note();\n"
+        )
+        assert "functions/note.sql" in (await migrate(blank_connection, tree.directory())).reloaded
+        assert (await migrate(blank_connection, tree.directory())).reloaded == ()
+        await blank_connection.execute(f"insert into queen.things values ({number})")
+    assert [row[0] for row in await blank_connection.fetch("select what from seen")] == ["first", "second"]
+    del tree.files["functions/note.sql"]
+    await migrate(blank_connection, tree.directory())
+    assert await functions(blank_connection) == ["queen.count_things()"]
+    assert await blank_connection.fetchval("select count(*) from pg_trigger where not tgisinternal") == 0
+
+
 async def test_a_view_that_a_step_had_to_drop_comes_back(blank_connection, tree):
     await migrate(blank_connection, tree.directory())
     tree.files["schema/0002_bigger.sql"] = (

@@ -18,6 +18,7 @@ DEFAULTS: dict[str, Any] = {
     "delayed_processing_seconds": 0,
     "window_buffer_seconds": 0,
     "max_wait_seconds": 0,
+    "ttl_seconds": 0,
     "max_queue_size": 0,
     "retention_seconds": 0,
     "completed_retention_seconds": 0,
@@ -126,6 +127,11 @@ class Queue:
 
     def places(self, partition: str) -> list["Place"]:
         return [g.places[partition] for g in self.groups.values() if partition in g.places]
+
+    @property
+    def age_limit(self) -> int:
+        """The shorter limit of age; 0 for none."""
+        return min(filter(None, (self.settings["max_wait_seconds"], self.settings["ttl_seconds"])), default=0)
 
     def depth(self) -> int:
         """Messages that the slowest group of their partition has not passed."""
@@ -269,7 +275,7 @@ class Place:
 
     def give_up(self, now: datetime) -> list[Letter]:
         """Pass over what waited too long, or else over the one message whose consumers never come back."""
-        limit, wait = self.queue.settings["retry_limit"], self.queue.settings["max_wait_seconds"]
+        limit, wait = self.queue.settings["retry_limit"], self.queue.age_limit
         gone = [
             o
             for o in self.todo

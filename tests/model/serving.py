@@ -213,27 +213,43 @@ def _serve_queue(
         if taken in tried:
             continue
         tried.append(taken)
-        outcome = line.outcome.branch()
-        left, again = dict(line.left), []
-        for number, original in zip(line.slots, order, strict=False):
-            if id(original) in given:
-                again.append(number)
+        pairs = list(zip(line.slots, order, strict=False))
+        for way in _hand_round(now, requests, pairs, line, given):
+            after = replace(way, slots=line.slots[len(taken) :] + way.slots)
+            if not way.outcome.delivered <= way.outcome.allowed:
                 continue
-            place = outcome.with_place(original)
-            outcome.letters.extend(place.give_up(now))
-            offsets = place.deliverable(now)[: left[number]]
-            left[number] -= len(offsets)
-            if offsets:
-                outcome.delivered.add(_deliver(now, number, requests[number], place, offsets))
-            elif place.put_back(now):
-                again.append(number)
-        after = Line(line.slots[len(taken) :] + again, left, outcome)
-        if not outcome.delivered <= outcome.allowed:
+            if way.slots:
+                yield from _serve_queue(now, requests, places, after, set())
+            else:
+                yield after
+
+
+def _hand_round(
+    now: datetime, requests: list[Request], pairs: list[tuple[int, Place]], line: Line, given: set[int]
+) -> list[Line]:
+    """Each request looks at its partition; `slots` of an answer are the requests that stand in line again.
+
+    A request that is already full may leave a partition as it is, although nothing in it is due. The next pop
+    settles it.
+    """
+    ways = [Line([], dict(line.left), line.outcome.branch())]
+    for number, original in pairs:
+        if id(original) in given:
+            for way in ways:
+                way.slots.append(number)
             continue
-        if again:
-            yield from _serve_queue(now, requests, places, after, set())
-        else:
-            yield after
+        full = [Line(list(way.slots), dict(way.left), way.outcome.branch()) for way in ways if not way.left[number]]
+        for way in ways:
+            place = way.outcome.with_place(original)
+            way.outcome.letters.extend(place.give_up(now))
+            offsets = place.deliverable(now)[: way.left[number]]
+            way.left[number] -= len(offsets)
+            if offsets:
+                way.outcome.delivered.add(_deliver(now, number, requests[number], place, offsets))
+            elif place.put_back(now):
+                way.slots.append(number)
+        ways += full
+    return ways
 
 
 def _orders(ranked: list[tuple[Any, T]]) -> Iterator[list[T]]:

@@ -75,3 +75,15 @@ def test_what_is_too_old_is_given_up_though_there_is_no_room_for_more(machine):
         ("wait", {"amount": 40}), ("push", {"pushes": [(0, "ann", [None])]}), ("wait", {"amount": 40}),
         pops((0, "queue", 0), partitions=2),
     )  # fmt: skip
+
+
+def test_a_full_request_may_leave_a_partition_in_which_nothing_is_due(machine):
+    """The first queue of the namespace fills the request; a partition of the second one was ready before its delay."""
+    play(
+        machine, {"priority": 1}, [(0, "ann", [None, None, None]), (1, "dan", [None])],
+        ("configure", {"queue": 1, "options": {}, "move": True}),
+        pops((1, "queue", 1), lease_seconds=7), ("release", {"number": 0}),
+        ("configure", {"queue": 1, "options": {"delayed_processing_seconds": 10}, "move": True}),
+        ("pop_together", {"pops": [{"kind": (0, "namespace", 1), "batch": 3, "partitions": 3}]}),
+    )  # fmt: skip
+    assert machine.seen["ambiguous pops"]

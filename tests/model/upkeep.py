@@ -25,6 +25,7 @@ OPTIONS = st.fixed_dictionaries(
         "delayed_processing_seconds": st.sampled_from((0, 0, 10)),
         "window_buffer_seconds": st.sampled_from((0, 0, 8)),
         "max_wait_seconds": st.sampled_from((0, 0, 60)),
+        "ttl_seconds": st.sampled_from((0, 0, 40)),
         "max_queue_size": st.sampled_from((0, 0, 6)),
         "retention_seconds": st.sampled_from((0, 50)),
         "completed_retention_seconds": st.sampled_from((0, 20)),

@@ -248,7 +248,7 @@ class World:
                 changed[id(place)] = place
                 place.recounted = place.recounted or place.fates[letter.offset] != "dead"
                 del place.fates[letter.offset]
-                if place.queue.settings["max_wait_seconds"]:
+                if place.queue.age_limit:
                     place.failures[letter.offset] = 0  # its age is not held against it
                 if place.lease is not None:
                     place.lease.given_back.add(letter.offset)

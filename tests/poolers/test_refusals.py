@@ -53,10 +53,17 @@ async def test_a_session_address_beside_a_direct_one_is_used(database, start_poo
     await open_and_close(database, session_dsn=start_pooler("session").dsn)
 
 
-async def test_a_role_with_another_isolation_is_refused(start_pooler, database, connection):
+@pytest.mark.parametrize(
+    ("setting", "value", "needed"),
+    [
+        ("default_transaction_isolation", "repeatable read", "read committed"),
+        ("client_min_messages", "error", "warning"),
+    ],
+)
+async def test_a_role_with_unusable_settings_is_refused(start_pooler, database, connection, setting, value, needed):
     name = await connection.fetchval("select current_database()")
-    await connection.execute(f"alter database {name} set default_transaction_isolation = 'repeatable read'")
-    with pytest.raises(ConfigurationError, match="ALTER ROLE postgres SET default_transaction_isolation"):
+    await connection.execute(f"alter database {name} set {setting} = '{value}'")
+    with pytest.raises(ConfigurationError, match=f"ALTER ROLE postgres SET {setting} = '{needed}'"):
         await open_and_close(start_pooler("transaction").dsn, session_dsn=database)
     await open_and_close(start_pooler("session").dsn)  # a session sets it itself
 

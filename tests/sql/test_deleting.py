@@ -46,6 +46,34 @@ async def test_deleting_a_queue_leaves_nothing_of_it(queue):
     assert not await one(queue, "delete_queue", "orders")
 
 
+async def test_deleting_rows_of_queues_leaves_nothing_of_them_and_others_alone(queue):
+    for name in ["orders", "letters", "bills"]:
+        await queue.configure(name, max_queue_size=100, retry_limit=0)
+        await queue.push(name, "ann", 1, 2)
+        await queue.push(name, "bob", 3)
+        await queue.push_in_transaction(name, "ann", "waiting")
+    [delivery] = await queue.pop("g", "orders", "ann", mode="new", since=queue.clock.now)
+    await queue.fail(delivery, [0])
+    await queue.call("collect_stats", queue.clock.now)
+    [kept] = await queue.pop("g", "bills", "ann")
+    assert await queue.connection.execute("delete from queen.queues where name in ('orders', 'letters')") == "DELETE 2"
+    assert await queue.connection.fetchval("select array_agg(name) from queen.queues") == ["bills"]
+    assert (await queue.ack(kept)).released
+    assert await queue.connection.execute("delete from queen.queues where name = 'orders'") == "DELETE 0"
+    assert await queue.connection.execute("delete from queen.queues") == "DELETE 1"
+    assert await left(queue) == {}
+
+
+async def test_a_deletion_of_queues_that_is_rolled_back_leaves_everything(queue):
+    await queue.push("orders", "ann", 1)
+    transaction = queue.connection.transaction()
+    await transaction.start()
+    await queue.connection.execute("delete from queen.queues")
+    assert await left(queue) == {}
+    await transaction.rollback()
+    assert [delivery.values for delivery in await queue.pop("g", "orders")] == [[1]]
+
+
 async def test_deleting_a_queue_leaves_others_alone(queue):
     for name in ["orders", "letters"]:
         await queue.push(name, "ann", 1)

@@ -74,6 +74,32 @@ async def test_the_subscription_of_a_group_is_shown(queue):
     assert found == {"all": ("all", None), "since": ("timestamp", start), "space": ("new", start)}
 
 
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [("all", "all"), ("from_beginning", "all"), ("", "all"), ("new", "new"), ("new-only", "new")],
+)
+async def test_a_mode_is_recorded_under_its_own_name(queue, name, mode):
+    await queue.push("orders", "ann", 1)
+    queue.clock.advance(1)
+    popped = await queue.pop("g", "orders", mode=name)
+    assert [delivery.values for delivery in popped] == ([[1]] if mode == "all" else [])
+    await queue.call("subscribe", "early", "letters", None, None, None, name, None, p_now=queue.clock.now)
+    assert [row["mode"] for row in await groups(queue)] == [mode]
+    recorded = await queue.connection.fetch("select group_name, mode from queen.consumer_groups_metadata")
+    assert dict(recorded) == {"g": mode, "early": mode}
+
+
+async def test_an_empty_mode_leaves_the_choice_to_the_default(queue):
+    asked = ("g", "orders", None, None, None, "", None)
+    await queue.call("record_subscription", *asked, p_default_mode="new", p_now=queue.clock.now)
+    assert await queue.connection.fetchval("select mode from queen.consumer_groups_metadata") == "new"
+
+
+async def test_an_unknown_mode_is_refused_and_named(queue):
+    with pytest.raises(InvalidArgument, match='unknown subscription mode "newest"; use all, new or timestamp'):
+        await queue.pop("g", "orders", mode="newest")
+
+
 async def test_the_places_of_a_group_come_furthest_behind_first(queue):
     await queue.push("orders", "ann", 1)
     await queue.push("orders", "bob", 1, 2)

@@ -26,6 +26,10 @@ BAD_ROWS = {
     "a null character": {"payload": '"\\u0000"'},
     "two values": {"payload": "1],[2"},
     "two values in a row": {"payload": "1,2"},
+    "a number that is too long": {"payload": "1" * 331},
+    "a number that Python cannot read": {"payload": f'{{"amounts": [1, {"7" * 5000}]}}'},
+    "too many levels": {"payload": "[" * 201 + "]" * 201},
+    "levels that Spark cannot read": {"payload": '[{"a":' * 750 + "1" + "}]" * 750},
     "headers in a list": {"headers": '["a"]'},
     "headers that are no strings": {"headers": '{"a": 1}'},
     "headers in headers": {"headers": '{"a": ["b"]}'},
@@ -65,6 +69,13 @@ async def test_a_row_that_push_would_not_write_is_set_aside_and_its_neighbours_a
     [aside] = await set_aside(queue)
     assert aside["reason"]
     await queue.call("delete_set_aside", [aside["id"]])
+
+
+@pytest.mark.parametrize("payload", ["1" * 330, f'"{"1" * 5000}"', "[" * 200 + "]" * 200, f'"{"[" * 5000}"', "1e300"])
+async def test_a_row_within_the_limits_is_placed_as_it_is(queue, payload):
+    await insert(queue.connection, payload=payload)
+    assert (await queue.sequence())["moved"] == 1
+    assert await queue.connection.fetchval("select payload::text from queen.messages") == payload
 
 
 async def test_nobody_can_claim_to_be_a_producer(queue):

@@ -53,6 +53,7 @@ async def test_configuring_answers_the_whole_row(queue):
         ({"delayed_processing_seconds": -1}, "between 0 and 31536000"),
         ({"window_buffer_seconds": 10**6}, "between 0 and 604800"),
         ({"max_wait_seconds": -2}, "between 0 and 315360000"),
+        ({"ttl_seconds": -2}, "between 0 and 315360000"),
         ({"max_queue_size": -1}, "between 0 and 1000000000000"),
         ({"retention_seconds": []}, "option retention_seconds is []; it must be a whole number"),
         ({"completed_retention_seconds": True}, "option completed_retention_seconds is true"),

@@ -60,9 +60,9 @@ def test_the_version_is_the_same_everywhere():
     assert f'\nversion = "{queenmq.__version__}"\n' in FILES["pyproject.toml"]
 
 
-TARGETS = ["run", "test", "check", "bench", "demo", "lock", "clean", "schema-dump", "sync-client"]
+TARGETS = ["run", "test", "test-all", "check", "bench", "demo", "lock", "clean", "schema-dump", "sync-client"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_make_explains_every_target(target):
-    assert re.search(rf"^{target}:.*## \w", FILES["Makefile"], re.MULTILINE)
+def test_make_explains_every_target():
+    makefile = FILES["Makefile"]
+    assert [target for target in TARGETS if not re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE)] == []

@@ -3,6 +3,10 @@
 The rule is in ARCHITECTURE.md, "Locks". A `select … for update` has an `order by`, locks one row, or skips rows that
 are locked. An `update` or `delete` locks rows in whatever order the plan finds them, so the rows were locked before: by
 an ordered statement of the same function, or by its caller, which is an exception with its reason.
+
+A push wakes groups whose rows have read all, and locks these in no order: nobody else may have one of them, because
+a push has their lookup rows. So each function that locks consumer rows has locked their lookup rows before. If it did
+not, a lease that ends while it waits would leave it such a row.
 """
 
 import re
@@ -35,7 +39,7 @@ CLAIMED = "the pop has claimed these rows with skip locked"
 ONE = "one row, by its key"
 EXCEPTIONS = {  # (function, table): why its updates and deletes need no order of their own
     ("append_staged", "partition_lookup"): CALLER,
-    ("delete_queue", "depth_bounds"): ONE,
+    ("delete_queue", "queues"): ONE,
     ("give_up", "partition_consumers"): CLAIMED,
     ("hand_out", "partition_consumers"): CLAIMED,
     ("judge_failures", "partition_consumers"): CALLER,
@@ -43,8 +47,12 @@ EXCEPTIONS = {  # (function, table): why its updates and deletes need no order o
     ("remove_partitions", "partition_lookup"): CALLER,
     ("settle", "partition_consumers"): CLAIMED,
     ("skip_deleted", "partition_consumers"): CALLER,
-    ("wake_groups", "partition_consumers"): "the caller has locked their lookup rows exclusively: it waits for nobody",
+    (
+        "wake_groups",
+        "partition_consumers",
+    ): "nobody else has one of these rows without its lookup row, which the caller has",
 }
+UNDER_THE_CALLERS = {"remove_partitions"}  # functions whose caller has locked the lookup rows
 
 
 def statements(text):
@@ -106,6 +114,19 @@ def test_every_lock_has_an_order():
                     continue
                 wrong.append(f"{name}: {select} {lock[0]}")
     assert wrong == []
+
+
+def test_consumer_rows_are_locked_under_their_lookup_rows():
+    wrong = set()
+    for name, text in FUNCTIONS.items():
+        under = False
+        for statement in statements(text):
+            for lock in LOCK.finditer(statement):
+                table = locked_table(locking_select(statement, lock.start()), lock[1])
+                under = under or table == "partition_lookup"
+                if table == "partition_consumers" and not lock[2] and not under:
+                    wrong.add(name)
+    assert wrong == UNDER_THE_CALLERS
 
 
 def test_every_change_follows_an_ordered_lock():

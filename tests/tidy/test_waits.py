@@ -37,10 +37,14 @@ def waits_without_end(loop: ast.While) -> bool:
     return (idle or asks) and not works and not ends
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_wait_has_a_deadline(name):
-    found = [loop.lineno for loop in loops(ast.parse(FILES[name])) if waits_without_end(loop)]
-    assert found == [], f"tests/{name}, lines {found}: wait with tests.waits.until, or inside asyncio.timeout"
+def test_every_wait_has_a_deadline():
+    found = [
+        f"tests/{name}:{loop.lineno}"
+        for name, text in FILES.items()
+        for loop in loops(ast.parse(text))
+        if waits_without_end(loop)
+    ]
+    assert found == [], "wait with tests.waits.until, or inside asyncio.timeout"
 
 
 @pytest.mark.parametrize(

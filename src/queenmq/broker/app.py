@@ -199,7 +199,12 @@ ROUTES: Sequence[Route] = (
     ),
     # -- queues
     Route(
-        "POST", "/api/v1/configure", queues.configure, "admin", takes=queues.ConfigureBody, gives=queues.ConfigureAnswer
+        "POST",
+        "/api/v1/configure",
+        queues.configure,
+        "read-write",
+        takes=queues.ConfigureBody,
+        gives=queues.ConfigureAnswer,
     ),
     Route(
         "GET",

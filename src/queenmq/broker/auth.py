@@ -23,17 +23,20 @@ TOKENS_MAX = 1000  # remembered, so that a signature is checked once and not wit
 
 ROLES: frozenset[Role] = frozenset(get_args(Role))
 
-# Which roles are enough for what a route needs: one of them will do.
+# Which roles are enough for what a route needs: one of them will do. The original system has the roles `read-only`,
+# `read-write` and `admin`, and its clients configure the queues they use with `read-write`.
 ENOUGH: dict[Need, frozenset[Role]] = {
     "read-only": ROLES,
-    "producer": frozenset({"producer", "admin"}),
-    "consumer": frozenset({"consumer", "admin"}),
-    "producer or consumer": frozenset({"producer", "consumer", "admin"}),
+    "producer": frozenset({"producer", "read-write", "admin"}),
+    "consumer": frozenset({"consumer", "read-write", "admin"}),
+    "producer or consumer": frozenset({"producer", "consumer", "read-write", "admin"}),
+    "read-write": frozenset({"read-write", "admin"}),
     "admin": frozenset({"admin"}),
 }
 
-# Roles of the original system under their own names, beside `admin` and `read-only`, which mean the same here.
-ORIGINAL_ROLES: dict[str, frozenset[Role]] = {"read-write": frozenset({"producer", "consumer"})}
+# Where the claim of the roles has its default name, this one is read too: the original's tokens have it.
+ROLES_CLAIM = "roles"
+ROLE_CLAIM = "role"
 
 REASONS: dict[type[Exception], str] = {
     jwt.ExpiredSignatureError: "the token has expired",
@@ -157,13 +160,18 @@ def _subject(claims: dict[str, Any]) -> str:
 
 
 def _roles(claims: dict[str, Any], claim: str) -> frozenset[Role]:
-    """The roles of a token that mean something here; others are somebody else's."""
-    value = claims.get(claim, [])
-    words = value.split() if isinstance(value, str) else value
+    """The roles of a token that mean something here; others are for other systems."""
+    names = (ROLES_CLAIM, ROLE_CLAIM) if claim == ROLES_CLAIM else (claim,)
+    words = {word for name in names for word in _words(claims.get(name), name)}
+    return frozenset(role for role in ROLES if role in words)
+
+
+def _words(value: object, claim: str) -> list[str]:
+    """The words of a claim: a list, or words in a string; none if the token does not have it."""
+    words = [] if value is None else value.split() if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise InvalidToken(f"the token's {claim} is neither a list of roles nor words in a string")
-    roles = frozenset(role for role in ROLES if role in words)
-    return roles.union(*(meant for name, meant in ORIGINAL_ROLES.items() if name in words))
+    return words
 
 
 def _reason(error: Exception) -> str:

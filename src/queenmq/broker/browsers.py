@@ -76,7 +76,7 @@ class Guard:
         return replace(response, headers=(*response.headers, *granted))
 
     def _check_host(self, request: "Request") -> None:
-        if self._asks_for_tokens or request.host is None or is_known(request.host, self._names):
+        if self._asks_for_tokens or is_known(request.host, self._names):
             return
         raise UnknownHost(
             f"this server has no host name {request.host[:200]!r}: use its IP address, or set QUEEN_HOSTS where it runs"
@@ -108,7 +108,7 @@ def is_known(authority: str, names: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=1_000)
-def is_own(origin: str, authority: str | None) -> bool:
+def is_own(origin: str, authority: str) -> bool:
     """Whether an origin is the one that a request is addressed to.
 
     The scheme is not compared: something in front of the server may have received the request with TLS.

@@ -41,6 +41,7 @@ class Connection(asyncio.Protocol):
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
         self._header_count = 0
+        self._host_count = 0
         self._header_bytes = 0
         self._head_bytes = 0  # of an address and headers that are not complete
         self._in_head = False
@@ -119,7 +120,7 @@ class Connection(asyncio.Protocol):
         self._in_head = True
         self._target = b""
         self._headers = {}
-        self._head_bytes = self._header_bytes = self._header_count = 0
+        self._head_bytes = self._header_bytes = self._header_count = self._host_count = 0
 
     def on_url(self, target: bytes) -> None:
         """Some of the address, mostly all of it."""
@@ -134,6 +135,7 @@ class Connection(asyncio.Protocol):
             value = self._headers[name] + b", " + value
         self._headers[name] = value
         self._header_count += 1
+        self._host_count += name == b"host"
         self._header_bytes += len(name) + len(value)
 
     def on_headers_complete(self) -> None:
@@ -142,7 +144,7 @@ class Connection(asyncio.Protocol):
         if self._header_count > HEADERS_MAX or self._header_bytes + len(self._target) > listener.header_bytes_max:
             raise self._too_large()
         version = self._parser.get_http_version()
-        target, host = addressee(self._target, headers.get(b"host"), version)
+        target, host = addressee(self._target, headers.get(b"host", b""), self._host_count, version)
         if b"transfer-encoding" in headers:
             check_transfer_encoding(headers[b"transfer-encoding"], version)
         self._in_head = False
@@ -150,11 +152,10 @@ class Connection(asyncio.Protocol):
         request = self._incoming = Request(self._parser.get_method().decode(), target, headers, listener.body_bytes_max)
         request.host = host
         request.keep_alive = self._parser.should_keep_alive()
-        if headers.get(b"expect", b"").strip().lower() == b"100-continue":
-            if request.announces_too_much():
-                request.keep_alive = False
-            else:
-                request.invite = self._invite
+        if request.announces_too_much():
+            request.keep_alive = False
+        elif headers.get(b"expect", b"").strip().lower() == b"100-continue":
+            request.invite = self._invite
 
     def on_body(self, data: bytes) -> None:
         """Some of the body."""

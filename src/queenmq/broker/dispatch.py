@@ -46,6 +46,7 @@ class Application:
             self._guard.admit(request, route)
             if self._authenticator is not None and route.role is not None:
                 await self._authenticator.admit(request, route.role)
+            request.check_size()
             return await route.handler(self.broker, request)
         except QueenError as error:
             return failure(error)

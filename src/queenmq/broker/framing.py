@@ -11,17 +11,17 @@ _ABSOLUTE = re.compile(rb"[a-z][a-z0-9+.-]*://(?P<authority>[^/?#]*)(?P<rest>.*)
 _TOKEN = re.compile(rb"[\w!#$%&'*+.^`|~-]+")
 
 
-def addressee(target: bytes, host: bytes | None, version: str) -> tuple[bytes, str | None]:
+def addressee(target: bytes, host: bytes, hosts: int, version: str) -> tuple[bytes, str]:
     """The target without a server's name, and the server's name and port in small letters.
 
+    `host` is the value of the Host header, `hosts` how many there are: there must be one, whatever the version.
     A target may name the server, as if it were sent to a proxy; then this name counts, not the one in the header.
-    Only HTTP/1.0 may name no server at all.
     """
     if version not in ("1.0", "1.1"):
         raise InvalidHttp(f"this server speaks HTTP/1.1, not HTTP/{version}")
-    if host is None and version != "1.0":
-        raise InvalidHttp("the request has no Host header")
-    named = None if host is None else authority(host)
+    if hosts != 1:
+        raise InvalidHttp(f"the request has {hosts or 'no'} Host headers, and must have one")
+    named = authority(host)
     found = None if target.startswith(b"/") else _ABSOLUTE.fullmatch(target)
     if found is None:
         return target, named
@@ -31,7 +31,7 @@ def addressee(target: bytes, host: bytes | None, version: str) -> tuple[bytes, s
 
 @lru_cache(maxsize=1_000)
 def authority(text: bytes) -> str:
-    """A server's name and port; refuses what cannot be one, such as the values of two Host headers."""
+    """A server's name and port; refuses what cannot be one."""
     if _AUTHORITY.fullmatch(text.rstrip()) is None:
         raise InvalidHttp(f"a request names one host and perhaps a port, not {text[:200].decode('latin-1')!r}")
     return text.rstrip().decode("ascii").lower()

@@ -87,7 +87,7 @@ class Request:
         self.method = method
         self.path, _, self.query_string = target.decode(errors="replace").partition("?")  # as sent, not decoded
         self.headers = headers  # by name in small letters; values of the same name are joined with commas
-        self.host: str | None = None  # the server's own name and port, as the client knows them
+        self.host = ""  # the server's own name and port, as the client knows them
         self.path_parameters: Mapping[str, str] = {}
         self.producer: str | None = None  # who pushes, as authentication knows it
         self.roles: frozenset[Role] | None = None  # what the token allows; None where nobody is asked for one
@@ -146,8 +146,13 @@ class Request:
         length = self.headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._body_bytes_max:
             self._body_size = int(length)
-            self.complete = True  # there will be no more of it
+            self.complete = True  # nobody waits for the rest of it
         return self.complete
+
+    def check_size(self) -> None:
+        """Refuse a body that is known to be too large, also where nobody reads it."""
+        if self._body_size > self._body_bytes_max:
+            raise BodyTooLarge(f"the body has {self._body_size} bytes; {self._body_bytes_max} is the most")
 
     async def body(self) -> bytes:
         """All of it, unless it is larger or slower than allowed."""
@@ -161,8 +166,7 @@ class Request:
                 self.invite = None
         if self._arrival is not None:
             await self._arrival
-        if self._body_size > self._body_bytes_max:
-            raise BodyTooLarge(f"the body has {self._body_size} bytes; {self._body_bytes_max} is the most")
+        self.check_size()
         chunks = self._body_chunks
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 

@@ -30,7 +30,7 @@ class UnsupportedTransferEncoding(Refused):
     """The body is transferred in an encoding that this server cannot undo."""
 
     code = "UNSUPPORTED_TRANSFER_ENCODING"
-    http_status = 501
+    http_status = 415
     hint = "Send the body with Content-Length, or with Transfer-Encoding: chunked and nothing else."
 
 

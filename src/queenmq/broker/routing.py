@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from queenmq.broker.app import Broker
 
 Handler = Callable[["Broker", Request], Awaitable[Response]]
-Role = Literal["read-only", "producer", "consumer", "admin"]
+Role = Literal["read-only", "producer", "consumer", "read-write", "admin"]
 Need = Role | Literal["producer or consumer"]  # of a route; `auth` has which roles are enough for it
 
 KNOWN_MAX = 10_000  # addresses that are remembered with what they mean,

@@ -6,6 +6,7 @@ What users call, for asyncio:
     source, queue           what is popped from and pushed to: the fluent grammar
     message, transaction    what was popped; acks and pushes that happen together
     consumer                a function that is called with what is pushed (handler, lease and stop are its parts)
+    signatures              what a type checker knows of handlers, connections and pools
     exactly_once            the same in the application's own transactions, on its own connections
     producer                pushes that travel together: a buffer of lanes
     telemetry               OpenTelemetry, where the application has loaded it

@@ -36,6 +36,9 @@ class AsyncAdmin:
     def __init__(self, queen: "AsyncQueen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     # -- queues
 
     async def configure(

@@ -122,6 +122,20 @@ class Delivery(
     headers: Headers = {}
     group_id: int = 0  # known without a server only
 
+    @property
+    def attempt(self) -> int:
+        """Which delivery to its group this is: 1 is the first."""
+        return self.retry_count + 1
+
+    @property
+    def location(self) -> dict[str, object]:
+        """Its queue, partition, offset and attempt: the fields of a log line about it."""
+        return {"queue": self.queue, "partition": self.partition, "offset": self.offset, "attempt": self.attempt}
+
+    def __str__(self) -> str:
+        """The same, for the text of that line."""
+        return ", ".join(f"{name} {value}" for name, value in self.location.items())
+
 
 class Acked(Struct, frozen=True, gc=False, rename={"released": "leaseReleased", "dead_lettered": "dlq"}):
     """The answer to one acknowledgement.

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from queenmq.client.lane import Batch, Lane, Limits, Outcome, Report
 from queenmq.client.transports import AsyncTransport
@@ -20,44 +21,46 @@ log = logging.getLogger(__name__)
 OnDelivery = Callable[[Report], object]
 
 
-async def open_buffer(transport: AsyncTransport, limits: Limits, on_delivery: OnDelivery | None) -> "Buffer":
-    """A buffer of the event loop that this runs on."""
-    return Buffer(transport, limits, on_delivery)
-
-
 class Buffer:
     """Lanes, and the room that they share."""
 
-    def __init__(self, transport: AsyncTransport, limits: Limits, on_delivery: OnDelivery | None) -> None:
+    def __init__(self, limits: Limits, on_delivery: OnDelivery | None) -> None:
         for name in limits.__struct_fields__:
             if getattr(limits, name) < (0 if name == "linger_seconds" else 1):
                 raise InvalidArgument(f"{name} of a producer cannot be {getattr(limits, name)}")
-        self._transport = transport
         self._limits = limits
         self._on_delivery = on_delivery
-        self._loop = asyncio.get_running_loop()
+        self._home: tuple[AsyncTransport, asyncio.AbstractEventLoop] | None = None  # where it was opened
         self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}
         self._draining: set[asyncio.Task[None]] = set()
-        self._messages = 0
+        self.messages = 0  # taken, and neither stored nor refused yet
         self._bytes = 0
         self._freed = asyncio.Event()
-        self._closed = False
+        self.state: Literal["not started", "open", "closing", "closed"] = "not started"
+
+    async def open(self, transport: AsyncTransport) -> None:
+        """Take messages, which this event loop sends through the transport; a second call does nothing."""
+        if self._home is None:
+            self._home = (transport, asyncio.get_running_loop())
+            self.state = "open"
 
     def add(self, message: Outgoing) -> tuple[Batch, int] | None:
         """Take a message, if there is room, and answer where it is; one that is larger than the buffer gets it all."""
         size, queue = len(message.payload), message.queue
+        assert self._home is not None, "it is opened before anything is added"
+        transport, loop = self._home
         with self._lock:
-            if self._closed:
+            if self.state != "open":
                 raise ClientClosed("this producer was closed")
             if self._is_full(size):
                 return None
-            self._messages += 1
+            self.messages += 1
             self._bytes += size
             lane = self._lanes.get(queue)
             if lane is None:
-                lane = self._lanes[queue] = Lane(self._transport, self._limits, self._lock, self._loop, self._settled)
-                self._loop.call_soon_threadsafe(self._begin, queue, lane)
+                lane = self._lanes[queue] = Lane(transport, self._limits, self._lock, loop, self._settled)
+                loop.call_soon_threadsafe(self._begin, queue, lane)
             return lane.add(message, size)
 
     async def room_for(self, message: Outgoing) -> None:
@@ -83,7 +86,7 @@ class Buffer:
     async def close(self) -> None:
         """Take no more, and send what is there."""
         with self._lock:
-            self._closed = True
+            self.state = "closing"
         try:
             await self.flush()
         finally:
@@ -92,15 +95,16 @@ class Buffer:
                 each.cancel()
             if draining:
                 await asyncio.wait(draining)
+            self.state = "closed"
 
     def _is_full(self, size: int) -> bool:
         limits = self._limits
-        return self._messages >= limits.buffer_messages or (
-            self._bytes + size > limits.buffer_bytes and self._messages > 0
+        return self.messages >= limits.buffer_messages or (
+            self._bytes + size > limits.buffer_bytes and self.messages > 0
         )
 
     def _begin(self, queue: str, lane: Lane) -> None:
-        draining = self._loop.create_task(self._drain(queue, lane))
+        draining = asyncio.get_running_loop().create_task(self._drain(queue, lane))
         self._draining.add(draining)
         draining.add_done_callback(self._draining.discard)
 
@@ -115,12 +119,22 @@ class Buffer:
 
     def _settled(self, messages: Sequence[Outgoing], outcomes: Sequence[Outcome]) -> None:
         with self._lock:
-            self._messages -= len(messages)
+            self.messages -= len(messages)
             self._bytes -= sum(len(each.payload) for each in messages)
         self._freed.set()
         for message, outcome in zip(messages, outcomes, strict=True):
             if isinstance(outcome, QueenError):
-                log.error("a message was not stored", extra={"queue": message.queue, "cause": repr(outcome)})
+                which = {
+                    "queue": message.queue,
+                    "partition": message.partition,
+                    "transaction_id": message.transaction_id,
+                }
+                log.error(
+                    "a message was not stored: queue %s, partition %s, transaction id %s: %s",
+                    *which.values(),
+                    outcome,
+                    extra=which | {"cause": repr(outcome)},
+                )
             if self._on_delivery is not None:
                 self._report(self._on_delivery, Report(message, outcome))
 
@@ -128,4 +142,5 @@ class Buffer:
         try:
             on_delivery(report)
         except Exception:
-            log.exception("a delivery report was not taken")
+            which = {"queue": report.message.queue, "partition": report.message.partition}
+            log.exception("on_delivery failed: queue %s, partition %s", *which.values(), extra=which)

@@ -72,10 +72,21 @@ def _opener(pool: Any, table: Mapping[str, Callable[[Any], T]], what: str) -> Ca
 
 
 def _ours(error: Exception) -> Exception:
-    """What our functions refuse, as our error; everything else as it is. SQLAlchemy keeps the driver's in `orig`."""
-    sqlstate = getattr(getattr(error, "orig", error), "sqlstate", None)
-    kind: type[QueenError] | None = BY_SQLSTATE.get(sqlstate or "")
-    return error if kind is None else kind(str(getattr(error, "orig", error)))
+    """What our functions refuse, as our error with its detail; everything else as it is.
+
+    SQLAlchemy keeps the driver's error in `orig`; that of asyncpg is the cause of an error of SQLAlchemy's there.
+    The text of a driver's error has lines like "DETAIL: …" in it, so the parts are read one by one.
+    """
+    theirs: Any = getattr(error, "orig", error)
+    cause: Any = theirs.__cause__
+    if hasattr(cause, "sqlstate"):
+        theirs = cause
+    kind: type[QueenError] | None = BY_SQLSTATE.get(getattr(theirs, "sqlstate", None) or "")
+    if kind is None:
+        return error
+    if hasattr(theirs, "diag"):  # psycopg
+        return kind(theirs.diag.message_primary, detail=theirs.diag.message_detail)
+    return kind(theirs.args[0], detail=theirs.detail)
 
 
 # -- statements

@@ -123,7 +123,14 @@ class Consumption:
             except QueenError as error:
                 if not is_worth_waiting(error):
                     raise
-                log.warning("nothing can be popped for now", extra={"cause": repr(error)})
+                request = self._consumer.request
+                wanted = {"queue": request.queue, "partition": request.partition, "group": request.group}
+                log.warning(
+                    "nothing can be popped for now: queue %s, partition %s, group %s: %s",
+                    *wanted.values(),
+                    error,
+                    extra=wanted | {"cause": repr(error)},
+                )
             await asyncio.wait([self._ending], timeout=pause_seconds(attempt))
             attempt += 1
         return []
@@ -183,7 +190,7 @@ class Consumption:
             lease.lose()
             return False
         except Exception as error:  # whatever it is, it is the message that failed, not the consumer
-            log.warning("a handler failed", exc_info=error, extra=_place(deliveries[0]))
+            log.warning("a handler failed: %s", deliveries[0], exc_info=error, extra=deliveries[0].location)
             lease.settle(deliveries, "failed", _described(error))
             return False
         return True
@@ -205,7 +212,8 @@ class Consumption:
             try:
                 values.append(self._handler.read(message))
             except InvalidPayload as error:
-                log.warning("a payload does not fit", extra=_place(each) | {"cause": error.message})
+                cause = error.message
+                log.warning("a payload does not fit: %s: %s", each, cause, extra=each.location | {"cause": cause})
                 lease.settle([each], "dlq", error.message[:ERROR_CHARACTERS_MAX])
                 continue
             fitting.append(each)
@@ -244,7 +252,3 @@ async def _finish(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:ERROR_CHARACTERS_MAX]
-
-
-def _place(delivery: Delivery) -> dict[str, object]:
-    return {"queue": delivery.queue, "partition": delivery.partition, "offset": delivery.offset}

@@ -19,6 +19,9 @@ class AsyncDeadLetters:
     def __init__(self, queen: "AsyncQueen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     async def list(
         self,
         *,

@@ -16,6 +16,9 @@ class AsyncGroups:
     def __init__(self, queen: "AsyncQueen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     async def lag(self, group: str, *, limit: int = 1_000) -> list[groups.GroupPlace]:
         """How far a group is behind, by queue and partition, furthest behind first."""
         return await self._queen.call(groups.DescribeGroup(group, limit))

@@ -155,7 +155,13 @@ class Lane:
                     await self._send(batch, messages[middle:])
                     return
                 else:
-                    log.warning("messages wait to be pushed", extra={"messages": len(messages), "cause": repr(error)})
+                    waiting = {"messages": len(messages), "queue": messages[0].queue}
+                    log.warning(
+                        "%d messages wait to be pushed to queue %s: %s",
+                        *waiting.values(),
+                        error,
+                        extra=waiting | {"cause": repr(error)},
+                    )
                     await asyncio.sleep(pause_seconds(attempt))
                     attempt += 1
                     continue

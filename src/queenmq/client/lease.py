@@ -42,6 +42,7 @@ class HeldLease:
     ) -> None:
         self._transport = transport
         self._id = deliveries[0].lease_id
+        self._first = deliveries[0]  # what log lines say of the lease
         self._seconds = seconds
         self._lost = lost
         self.gone = False
@@ -88,8 +89,13 @@ class HeldLease:
             return
         self.gone = True
         self._acks.clear()
-        log.warning("a lease was lost; its messages are delivered again", extra={"lease": self._id})
+        self._warn("a lease was lost, its messages are delivered again")
         self._lost()
+
+    def _warn(self, what: str, error: QueenError | None = None) -> None:
+        fields = self._first.location | {"lease": self._id} | ({} if error is None else {"cause": repr(error)})
+        because = "" if error is None else f": {error}"
+        log.warning("%s: lease %s, whose first message is %s%s", what, self._id, self._first, because, extra=fields)
 
     async def _send(self) -> None:
         await asyncio.sleep(0)  # what is settled in the same breath belongs together
@@ -98,7 +104,7 @@ class HeldLease:
             try:
                 answers = await self._acknowledge(Acknowledge(acks))
             except QueenError as error:
-                log.warning("messages could not be acknowledged", extra={"lease": self._id, "cause": repr(error)})
+                self._warn("messages could not be acknowledged", error)
                 continue
             if any(not each.success for each in answers):
                 self.lose()
@@ -130,4 +136,4 @@ class HeldLease:
                 return
             except QueenError as error:
                 attempt += 1
-                log.warning("a lease could not be renewed yet", extra={"lease": self._id, "cause": repr(error)})
+                self._warn("a lease could not be renewed yet", error)

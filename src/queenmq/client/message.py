@@ -81,6 +81,11 @@ class AsyncMessage(HasPayload):
         return self.delivery.retry_count
 
     @property
+    def attempt(self) -> int:
+        """Which delivery to its group this is: 1 is the first."""
+        return self.delivery.attempt
+
+    @property
     def partition_id(self) -> str:
         """The partition's id."""
         return self.delivery.partition_id
@@ -106,7 +111,3 @@ class AsyncMessage(HasPayload):
         if not self.lease_id:
             raise InvalidArgument("the pop acknowledged this message itself: it has no lease")
         return self.lease_id
-
-    def __repr__(self) -> str:
-        place = f"{self.queue!r}, {self.partition!r}, {self.offset}"
-        return f"<{type(self).__name__} {place}: {self.json[:60]!r}>"

@@ -16,6 +16,9 @@ class AsyncMessages:
     def __init__(self, queen: "AsyncQueen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     async def list(
         self,
         *,

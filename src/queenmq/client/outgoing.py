@@ -13,6 +13,9 @@ from queenmq.errors import InvalidPayload, InvalidTraceId
 from queenmq.model import Headers
 from queenmq.model.payloads import check_json
 
+PAYLOAD_KEYS = {"data", "payload"}
+ENVELOPE_KEYS = PAYLOAD_KEYS | {"transactionId", "traceId"}
+
 
 class Outgoing(Struct, frozen=True):
     """A payload with what goes with it.
@@ -27,6 +30,18 @@ class Outgoing(Struct, frozen=True):
     trace_id: UUID | str | None = None
     partition: str | None = None
     headers: Headers | None = None
+
+
+def unwrapped(item: Any) -> Any:
+    """The message in an envelope as the original client accepts it; what is no envelope is a payload.
+
+    An envelope is a dictionary of `data` or `payload`, and perhaps `transactionId` and `traceId`. A dictionary with
+    any other key is a payload, so that nothing of it is lost.
+    """
+    if not isinstance(item, dict) or not item.keys() <= ENVELOPE_KEYS or len(item.keys() & PAYLOAD_KEYS) != 1:
+        return item
+    [key] = item.keys() & PAYLOAD_KEYS
+    return Outgoing(item[key], item.get("transactionId"), item.get("traceId"))
 
 
 def messages(queue: str, partition: str, items: Iterable[Any]) -> Sequence[model.Outgoing]:

@@ -13,6 +13,8 @@ from queenmq.model.payloads import json_array
 
 T = TypeVar("T")
 
+REPR_BYTES_MAX = 60  # of a payload
+
 # What looks like a plain value and is more is msgspec's to encode.
 PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
@@ -86,6 +88,13 @@ class HasPayload:
     def json(self) -> bytes:
         """What was pushed, as JSON text."""
         return bytes(self.raw)
+
+    def __repr__(self) -> str:
+        """Where it is stored, and how the payload begins."""
+        known = ((name, getattr(self, name, None)) for name in ("queue", "partition", "offset", "attempt"))
+        place = " ".join(f"{name}={value!r}" for name, value in known if value is not None)
+        text = self.json[:REPR_BYTES_MAX].decode(errors="replace")
+        return f"<{type(self).__name__} {place}: {text}{'…' * (len(self.raw) > REPR_BYTES_MAX)}>"
 
 
 def _foreign(value: object) -> object:

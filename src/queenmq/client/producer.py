@@ -11,7 +11,7 @@ from msgspec import Struct
 from queenmq import model
 from queenmq.client import telemetry
 from queenmq.client.answers import Pushed
-from queenmq.client.buffer import Buffer, OnDelivery, open_buffer
+from queenmq.client.buffer import Buffer, OnDelivery
 from queenmq.client.lane import Batch, Limits
 from queenmq.client.outgoing import trace_uuid
 from queenmq.client.payload import encode
@@ -29,6 +29,10 @@ class AsyncReceipt(Struct, frozen=True, eq=False):
     _batch: Batch
     _place: int
 
+    def __repr__(self) -> str:
+        told = self._batch.outcomes[self._place : self._place + 1]
+        return f"<{type(self).__name__} {told[0] if told else 'not delivered yet'}>"
+
     async def delivered(self) -> Pushed:
         """Wait until the message is stored. Raises what refused it."""
         outcome = await run_with(self._transport, lambda _: self._batch.outcome(self._place))
@@ -38,7 +42,7 @@ class AsyncReceipt(Struct, frozen=True, eq=False):
 
 
 class AsyncProducer:
-    """Takes messages and sends them together; leaving its block sends what is left.
+    """Takes messages and sends them together; leaving its block, or `close`, sends what is left.
 
     Nothing is dropped: where the buffer or the queue is full, or nobody is there to take it, pushes wait. Every message
     has a transaction id, so one that had to be sent twice is stored once.
@@ -46,9 +50,7 @@ class AsyncProducer:
 
     def __init__(self, transport: AsyncTransport, limits: Limits, on_delivery: OnDelivery | None) -> None:
         self._transport = transport
-        self._limits = limits
-        self._on_delivery = on_delivery
-        self._buffer: Buffer | None = None
+        self._buffer = Buffer(limits, on_delivery)
         self._name = str(uuid4())
         self._numbers = count()
 
@@ -83,19 +85,32 @@ class AsyncProducer:
         """Wait until all that was taken so far is stored, or reported as refused."""
         await run_with(self._transport, lambda _: self._opened.flush())
 
-    async def __aenter__(self) -> Self:
-        self._buffer = await run_with(
-            self._transport, lambda transport: open_buffer(transport, self._limits, self._on_delivery)
-        )
+    async def start(self) -> Self:
+        """Begin to take messages, for programs whose producer lives longer than a block. Twice is as good as once."""
+        await run_with(self._transport, self._buffer.open)
         return self
+
+    async def close(self) -> None:
+        """Take no more messages, and return when what is left is stored or refused. Twice is as good as once."""
+        if self._buffer.state in ("open", "closing"):
+            await run_with(self._transport, lambda _: self._buffer.close())
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await run_with(self._transport, lambda _: self._opened.close())
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._buffer.state}, {self._buffer.messages} messages to send>"
 
     @property
     def _opened(self) -> Buffer:
-        if self._buffer is None:
-            raise InvalidArgument("a producer is used in its block: async with queen.producer() as producer")
+        if self._buffer.state == "not started":
+            raise InvalidArgument(
+                "this producer was not started: use it in a block, async with queen.producer() as producer, "
+                "or call await producer.start(), and await producer.close() at the end"
+            )
         return self._buffer

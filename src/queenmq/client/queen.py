@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from queenmq.client import telemetry
@@ -22,17 +22,21 @@ from queenmq.client.messages import AsyncMessages
 from queenmq.client.outgoing import Outgoing, message
 from queenmq.client.producer import AsyncProducer
 from queenmq.client.queue import AsyncQueue
+from queenmq.client.signatures import AsyncConnection, AsyncHandler, AsyncHandlerWithin, AsyncPool, HandlerWithin, Pool
 from queenmq.client.source import AsyncSource
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.traces import AsyncTraces
 from queenmq.client.transaction import AsyncTransaction
-from queenmq.client.transports import AsyncTransport, local_address, open_transport, run_with
-from queenmq.config import Settings
+from queenmq.client.transports import AsyncTransport, find_address, local_address, open_transport, run_with
+from queenmq.config import Settings, masked
 from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
 
 A = TypeVar("A")
-H = TypeVar("H", bound=Callable[..., Any])
+H = TypeVar("H", bound=AsyncHandler[AsyncMessage])
+W = TypeVar("W", bound=AsyncHandlerWithin[AsyncMessage])  # asyncio only
+P = TypeVar("P", bound=HandlerWithin[AsyncMessage])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class AsyncQueen:
@@ -47,7 +51,9 @@ class AsyncQueen:
     def __init__(
         self, address: str | None = None, *, token: str | None = None, settings: Settings | None = None
     ) -> None:
-        self._transport: AsyncTransport = open_transport(address, token, settings)
+        settings = settings or Settings.load()
+        self._address = find_address(address, settings)
+        self._transport: AsyncTransport = open_transport(self._address, token, settings)
         self._consumers: list[Consumer] = []
 
     @classmethod
@@ -77,11 +83,19 @@ class AsyncQueen:
     ) -> None:
         await self.close()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {masked(self._address)}>"
+
     # -- where messages go to and come from
 
-    def queue(self, name: str) -> AsyncQueue:
-        """A queue; it begins to exist with the first push."""
-        return AsyncQueue(self, PopRequest(queue=name))
+    @overload
+    def queue(self, name: None = None) -> AsyncSource: ...
+    @overload
+    def queue(self, name: str) -> AsyncQueue: ...
+    def queue(self, name: str | None = None) -> AsyncSource:
+        """A queue; it begins to exist with the first push. Without a name: any, of a namespace or task said next."""
+        request = PopRequest(queue=name)
+        return AsyncSource(self, request) if name is None else AsyncQueue(self, request)
 
     def namespace(self, name: str) -> AsyncSource:
         """Any queue of a namespace, to pop from."""
@@ -180,7 +194,7 @@ class AsyncQueen:
 
     async def push_in(
         self,
-        connection: object,
+        connection: AsyncConnection,
         queue: str,
         payload: Any,
         *,
@@ -196,6 +210,39 @@ class AsyncQueen:
 
     # -- consuming
 
+    @overload
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[H], H]: ...
+    @overload  # asyncio only
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: AsyncPool,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[W], W]: ...
+    @overload
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[P], P]: ...
     def consumer(
         self,
         queue: str,
@@ -205,11 +252,11 @@ class AsyncQueen:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
-    ) -> Callable[[H], H]:
+    ) -> Callable[[F], F]:
         """Have `run` call a function with what is pushed: `@queen.consumer("orders", group="billing")`."""
         request = PopRequest(queue=queue, group=group, batch=batch)
 
-        def register(handler: H) -> H:
+        def register(handler: F) -> F:
             self._consumers.append(
                 Consumer(
                     handler,

@@ -36,6 +36,10 @@ class AsyncReading:
         self._since = aware(since, "since")
         self._until = aware(until, "until")
 
+    def __repr__(self) -> str:
+        moments = f"since={self._since} until={self._until}"
+        return f"<{type(self).__name__} queue={self._queue!r} partition={self._partition!r} {moments}>"
+
     async def __aiter__(self) -> AsyncIterator[Record]:
         for partition, (start, end) in (await self._ends()).items():
             offset: int | None = start

@@ -2,19 +2,21 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
 from queenmq.client.message import AsyncMessage
+from queenmq.client.signatures import AsyncHandler, AsyncHandlerWithin, AsyncPool, HandlerWithin, Pool
 from queenmq.client.stop import Stop
 from queenmq.model import PopRequest, SubscriptionMode
 
 if TYPE_CHECKING:
     from queenmq.client.queen import AsyncQueen
 
+ANYTHING = PopRequest()  # which says nothing yet
 WAIT_SECONDS = 30.0
 
 
@@ -27,11 +29,11 @@ class AsyncSource:
         self._wait_seconds = wait_seconds
 
     def namespace(self, name: str) -> Self:
-        """Only queues of this namespace."""
+        """Of a named queue: what `create` gives it. Else: only queues of this namespace."""
         return self._with(namespace=name)
 
     def task(self, name: str) -> Self:
-        """Only queues of this task."""
+        """Of a named queue: what `create` gives it. Else: only queues of this task."""
         return self._with(task=name)
 
     def group(self, name: str) -> Self:
@@ -39,7 +41,7 @@ class AsyncSource:
         return self._with(group=name)
 
     def subscription_mode(self, mode: SubscriptionMode) -> Self:
-        """Where a new group starts: `all` that is stored, or only what is `new`."""
+        """Where a new group starts: `all` (`from_beginning`) that is stored, or only what is `new` (`new-only`)."""
         return self._with(subscription_mode=mode)
 
     def subscription_from(self, moment: datetime) -> Self:
@@ -72,9 +74,39 @@ class AsyncSource:
             AsyncMessage(self._queen, each) for each in await self._queen.call(Pop(self._request, self._wait_seconds))
         ]
 
+    @overload
     async def consume(
         self,
-        handler: Callable[..., Any],
+        handler: AsyncHandler[AsyncMessage],
+        *,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    @overload  # asyncio only
+    async def consume(
+        self,
+        handler: AsyncHandlerWithin[AsyncMessage],
+        *,
+        concurrency: int = 1,
+        connection: AsyncPool,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    @overload
+    async def consume(
+        self,
+        handler: HandlerWithin[AsyncMessage],
+        *,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    async def consume(
+        self,
+        handler: Callable[..., object],
         *,
         concurrency: int = 1,
         connection: object | None = None,
@@ -95,6 +127,11 @@ class AsyncSource:
             grace_seconds=grace_seconds,
         )
         await self._queen.run([consumer], stop=stop)
+
+    def __repr__(self) -> str:
+        said = {name: value for name, value in asdict(self._request).items() if value != getattr(ANYTHING, name)}
+        said |= {"wait_seconds": self._wait_seconds} if self._wait_seconds else {}
+        return f"<{type(self).__name__} {' '.join(f'{name}={value!r}' for name, value in said.items())}>"
 
     def _with(self, **changes: Any) -> Self:
         return type(self)(self._queen, replace(self._request, **changes), self._wait_seconds)

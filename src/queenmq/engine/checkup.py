@@ -18,7 +18,12 @@ CONNECTIONS_FREE_MIN = 20
 IDLE_SECONDS_MAX = 60  # of a transaction in which nothing happens
 SKEW_SECONDS_MAX = 1.0
 FROZEN_AGE_MAX = 1_000_000_000  # half of what PostgreSQL can bear
-UNSUITABLE = {"statement_timeout": ("0", "'30s'"), "lock_timeout": ("0", "'5s'"), "jit": ("on", "off")}  # and better
+UNSUITABLE = {  # and better
+    "statement_timeout": ("0", "'30s'"),
+    "lock_timeout": ("0", "'5s'"),
+    "jit": ("on", "off"),
+    "client_min_messages": ("error", "warning"),
+}
 FREE_SHARE_MIN, FREE_BYTES_MIN = 0.1, 2**30
 
 FACTS = """
@@ -36,7 +41,8 @@ select current_setting('server_version_num')::int / 10000 as version, current_se
        case when inet_server_addr() is null and pg_has_role('pg_read_all_settings', 'member')
             then current_setting('data_directory') end as data_directory,
        current_setting('statement_timeout') as statement_timeout, current_setting('lock_timeout') as lock_timeout,
-       current_setting('jit') as jit, quote_ident(session_user) as session_role,
+       current_setting('jit') as jit, current_setting('client_min_messages') as client_min_messages,
+       quote_ident(session_user) as session_role,
        to_regclass('queen.schema_version') is not null as installed
 """
 SCHEMA = "select coalesce(max(version), 0) from queen.schema_version"

@@ -53,6 +53,10 @@ select 'routine ' || p.oid::regprocedure from pg_proc p where p.pronamespace = '
 union all
 select case c.relkind when 'm' then 'materialized view ' else 'view ' end || c.oid::regclass
   from pg_class c where c.relnamespace = 'queen'::regnamespace and c.relkind in ('v', 'm')
+union all
+select 'trigger ' || quote_ident(t.tgname) || ' on ' || c.oid::regclass
+  from pg_trigger t join pg_class c on c.oid = t.tgrelid
+ where c.relnamespace = 'queen'::regnamespace and c.relkind = 'r' and not t.tgisinternal
 """
 
 
@@ -163,8 +167,10 @@ async def _reload(connection: Connection, code: tuple[File, ...]) -> list[str]:
     # arguments into a second function. The last loaded goes first: views may use functions and other views.
     for name in sorted(loaded.keys() - kept, key=lambda name: loaded[name]["loaded_at"], reverse=True):
         for created in reversed(loaded[name]["creates"]):
-            kind, _, identity = created.partition(" queen.")
-            await connection.execute(f"drop {kind} if exists queen.{identity}")
+            kind, _, identity = created.partition(" ")
+            if kind == "materialized":
+                kind, identity = "materialized view", identity.removeprefix("view ")
+            await connection.execute(f"drop {kind} if exists {identity}")
         await connection.execute("delete from queen.schema_functions where name = $1", name)
     missing = [file for file in code if file.name not in kept]
     for file in missing:

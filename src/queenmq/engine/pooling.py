@@ -38,7 +38,10 @@ REFUSAL = (
 )
 
 PID = "select pg_backend_pid()"
-ISOLATION = "select current_setting('default_transaction_isolation'), quote_ident(session_user)"
+BROUGHT_ALONG = """
+select current_setting('default_transaction_isolation') as isolation,
+       current_setting('client_min_messages') as messages, quote_ident(session_user) as role
+"""
 SERVED_ANOTHER = """
 select state <> 'disabled' and strpos(query, $2) = 0 from pg_stat_activity where pid = $1 and usename = session_user
 """
@@ -70,7 +73,7 @@ async def find_way(dsn: str, session_dsn: str | None) -> Way:
     await check_session(session_dsn, "QUEEN_SESSION_DSN")
     await _check_same_database(dsn, session_dsn)
     if way.shared:
-        await _check_isolation(dsn)
+        await _check_role(dsn)
         log.info("a pooler of transactions is used", extra={"carries_statements": way.carries_statements})
     return way
 
@@ -110,15 +113,21 @@ async def _check_same_database(dsn: str, session_dsn: str) -> None:
             )
 
 
-async def _check_isolation(dsn: str) -> None:
+async def _check_role(dsn: str) -> None:
     """Nothing can be set behind a pooler of transactions: what must be so there, the role has to bring along."""
     async with _connected(dsn) as connection:
-        isolation, role = await connection.fetchrow(ISOLATION)
-    if isolation != "read committed":
-        raise ConfigurationError(
-            f"default_transaction_isolation is {isolation} behind the pooler, and Queen needs read committed: run "
-            f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed', and have the pooler reconnect"
-        )
+        found = await connection.fetchrow(BROUGHT_ALONG)
+    if found["isolation"] != "read committed":
+        raise _unusable(found["role"], "default_transaction_isolation", found["isolation"], "read committed")
+    if found["messages"] == "error":  # only this one hides warnings; a warning says that standbys do not have a commit
+        raise _unusable(found["role"], "client_min_messages", found["messages"], "warning")
+
+
+def _unusable(role: str, setting: str, value: str, needed: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{setting} is {value} behind the pooler, and Queen needs {needed}: run "
+        f"ALTER ROLE {role} SET {setting} = '{needed}', and have the pooler reconnect"
+    )
 
 
 async def _is_shared(dsn: str, watched: Connection) -> bool:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cached_property
 from itertools import repeat
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from uuid import UUID, uuid4
 
 import msgspec
@@ -26,7 +26,7 @@ from queenmq.engine.partitions import check_name
 from queenmq.engine.segments import Range, Segment
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidTimestamp, QueenError
-from queenmq.model import Lease, Message, PopRequest
+from queenmq.model import Lease, Message, PopRequest, SubscriptionMode
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 PARTITIONS_MAX = 1_000  # in one pop
 REQUESTS_MAX = 500  # in one call
+MODES: tuple[str, ...] = get_args(SubscriptionMode)
 SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 
 POP = once("pop_batch", *POP_ARGUMENTS)
@@ -166,6 +167,10 @@ class Popper:
             raise InvalidArgument(f"max partitions must be between 1 and {PARTITIONS_MAX}")
         if request.lease_seconds is not None and not 0 < request.lease_seconds <= 604_800:
             raise InvalidArgument("lease seconds must be more than 0 and at most 604800")
+        if request.subscription_mode and request.subscription_mode not in MODES:
+            raise InvalidArgument(
+                f"the subscription mode is one of {', '.join(MODES)}, not {request.subscription_mode[:40]!r}"
+            )
         if request.subscription_mode == "timestamp" and request.subscription_from is None:
             raise InvalidTimestamp("subscription mode timestamp needs a timestamp")
         if request.subscription_from is not None and request.subscription_from.tzinfo is None:
@@ -272,8 +277,8 @@ class Popper:
 
 def _mode(request: PopRequest) -> str | None:
     """How a new group would start; None leaves it to its subscriptions, or to the default of this server."""
-    if request.subscription_mode is None and request.subscription_from is not None:
-        return "timestamp"
+    if not request.subscription_mode:
+        return None if request.subscription_from is None else "timestamp"
     return request.subscription_mode
 
 

@@ -22,6 +22,7 @@ def session_settings(settings: Settings) -> dict[str, str]:
     """What every session of ours is told."""
     return {
         "default_transaction_isolation": "read committed",
+        "client_min_messages": "warning",  # a warning is how PostgreSQL says that a commit may not be on the standbys
         "statement_timeout": str(settings.statement_timeout_ms),
         "lock_timeout": str(settings.lock_timeout_ms),
         "idle_in_transaction_session_timeout": str(settings.statement_timeout_ms),

@@ -11,7 +11,8 @@ from queenmq.model.ids import message_id, milliseconds
 
 QUEUE_MODE = "__QUEUE_MODE__"  # the group of those who name none
 
-SubscriptionMode = Literal["all", "new", "timestamp"]
+# `from_beginning` and `new-only` are names of the original system for `all` and `new` (queen.subscription_mode).
+SubscriptionMode = Literal["all", "from_beginning", "new", "new-only", "timestamp"]
 AckStatus = Literal["completed", "failed", "retry", "dlq"]
 
 

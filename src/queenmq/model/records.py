@@ -22,6 +22,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     delayed_processing_seconds: int
     window_buffer_seconds: int
     max_wait_seconds: int
+    ttl_seconds: int
     max_queue_size: int
     retention_enabled: bool
     retention_seconds: int

@@ -17,6 +17,8 @@
 \ir schema/0014_depth_bounds.sql
 \ir schema/0015_inbox_gate.sql
 \ir schema/0016_replica_identity.sql
+\ir schema/0017_erased_queues.sql
+\ir schema/0018_ttl.sql
 
 -- What callers remember belongs to one incarnation.
 \ir functions/current_incarnation.sql
@@ -50,6 +52,7 @@
 \ir functions/forget_calls.sql
 
 -- Queues, partitions, groups.
+\ir functions/subscription_mode.sql
 \ir functions/subscription.sql
 \ir functions/attach_groups.sql
 \ir functions/place_at.sql
@@ -160,6 +163,7 @@
 \ir functions/clear_queue.sql
 \ir functions/remove_partitions.sql
 \ir functions/delete_partition.sql
+\ir functions/erase_queues.sql
 \ir functions/delete_queue.sql
 
 -- Everything in order: ticks.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STATUSES: dict[str, AckStatus] = {status: status for status in get_args(AckStatus)} | {"success": "completed"}
 NOT_FOUND = "Message not found"
-NO_LEASE = "Invalid or expired lease"
+NO_LEASE = "Invalid or expired lease"  # clients of the original system look for this text
 NOT_LEASED = "Lease not found"
 SECONDS = 60.0
 SECONDS_MAX = 604_800.0
@@ -249,19 +249,27 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
             [name for _, _, name, _ in unknown],
             [bodies[index].transaction_id for index, *_ in unknown],
         )
-        for (index, partition_id, _, status), each in zip(unknown, located, strict=True):
-            found[index] = _place(bodies[index], partition_id, each, status)
+        for (index, partition_id, name, status), each in zip(unknown, located, strict=True):
+            found[index] = _place(bodies[index], partition_id, name, each, status)
     return found
 
 
-def _place(body: AckBody, partition_id: int, located: Located, status: AckStatus) -> Place:
+def _place(body: AckBody, partition_id: int, group: str, located: Located, status: AckStatus) -> Place:
     names = located.queue_name, located.partition_name
     if located.offset is None:
         return Place(None, NOT_FOUND, *names)
     lease_id = UUID(body.lease_id) if body.lease_id else located.lease_id if located.lease_live else None
     if lease_id is None or located.group_id is None:
-        return Place(None, NO_LEASE, *names)
+        return Place(None, NO_LEASE if body.lease_id else _no_lease(group, located), *names)
     return Place(Ack(partition_id, located.group_id, lease_id, located.offset, status, body.error), None, *names)
+
+
+def _no_lease(group: str, located: Located) -> str:
+    """What an ack without a lease lacks: the group that is meant may be another one."""
+    return (
+        f'{NO_LEASE}: the request has no leaseId, and group "{group}" holds no lease on partition '
+        f'"{located.partition_name}"; send the leaseId or the consumerGroup of the pop'
+    )
 
 
 def _result(index: int, name: str, where: Part | Place, acked: Acked) -> AckResult:

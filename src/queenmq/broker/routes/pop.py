@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain, islice, repeat
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -27,7 +27,7 @@ LEASE_SECONDS_MAX = 604_800
 
 NOTHING = Popped((), ())
 
-MODES: dict[str, SubscriptionMode] = {"all": "all", "from_beginning": "all", "new": "new", "new-only": "new"}
+MODES: dict[str, SubscriptionMode] = {mode: mode for mode in get_args(SubscriptionMode)}
 
 QUERY = {
     "batch": f"most messages to get ({BATCH}; with autopilot={AUTOPILOT_BATCH})",
@@ -150,7 +150,7 @@ def _subscription(request: Request) -> tuple[SubscriptionMode | None, datetime |
     mode = request.text("subscriptionMode")
     since = request.text("subscriptionFrom")
     if mode is not None and mode not in MODES:
-        raise InvalidArgument(f"subscriptionMode is one of {', '.join(MODES)}, not {mode[:40]!r}")
+        raise InvalidArgument(f"the subscription mode is one of {', '.join(MODES)}, not {mode[:40]!r}")
     if since == "now":
         return "new", None  # by the database's clock
     if since is not None:

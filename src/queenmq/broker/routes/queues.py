@@ -28,7 +28,7 @@ LIST_QUERY = {
     "offset": "queues to pass over (0)",
 }
 LABELS_QUERY = {"limit": f"most to list, up to {LIMIT_MAX} ({LIMIT_MAX})"}
-# What clients call the settings of a queue. Two of them have two names.
+# What clients call the settings of a queue. One of them has two names.
 NAMES = {
     "lease_seconds": "leaseTime",
     "retry_limit": "retryLimit",
@@ -38,7 +38,7 @@ NAMES = {
     "delayed_processing_seconds": "delayedProcessing",
     "window_buffer_seconds": "windowBuffer",
     "max_wait_seconds": "maxWaitTimeSeconds",
-    "max_wait_seconds_too": "ttl",
+    "ttl_seconds": "ttl",
     "retention_enabled": "retentionEnabled",
     "retention_seconds": "retentionSeconds",
     "completed_retention_seconds": "completedRetentionSeconds",
@@ -47,7 +47,7 @@ NAMES = {
     "dead_letter_enabled": "deadLetterQueue",
     "dead_letter_enabled_too": "dlqAfterMaxRetries",
 }
-SECOND_NAMES = {"max_wait_seconds_too": "max_wait_seconds", "dead_letter_enabled_too": "dead_letter_enabled"}
+SECOND_NAMES = {"dead_letter_enabled_too": "dead_letter_enabled"}
 
 DecadeSeconds = Annotated[int, Meta(ge=0, le=315_360_000)]
 
@@ -63,7 +63,7 @@ class Options(Struct, frozen=True, kw_only=True, rename=NAMES, forbid_unknown_fi
     delayed_processing_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] | UnsetType = UNSET
     window_buffer_seconds: Annotated[int, Meta(ge=0, le=604_800)] | UnsetType = UNSET
     max_wait_seconds: DecadeSeconds | UnsetType = UNSET
-    max_wait_seconds_too: DecadeSeconds | UnsetType = UNSET
+    ttl_seconds: DecadeSeconds | UnsetType = UNSET
     retention_enabled: bool | UnsetType = UNSET
     retention_seconds: DecadeSeconds | UnsetType = UNSET
     completed_retention_seconds: DecadeSeconds | UnsetType = UNSET

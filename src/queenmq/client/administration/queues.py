@@ -17,6 +17,7 @@ OPTION_NAMES = {
     "delayed_processing_seconds": "delayedProcessing",
     "window_buffer_seconds": "windowBuffer",
     "max_wait_seconds": "maxWaitTimeSeconds",
+    "ttl_seconds": "ttl",
     "retention_enabled": "retentionEnabled",
     "retention_seconds": "retentionSeconds",
     "completed_retention_seconds": "completedRetentionSeconds",
@@ -38,6 +39,7 @@ class QueueOptions(TypedDict, total=False):
     delayed_processing_seconds: int
     window_buffer_seconds: int
     max_wait_seconds: int
+    ttl_seconds: int
     retention_enabled: bool
     retention_seconds: int
     completed_retention_seconds: int
@@ -57,6 +59,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True, rename=OPTION_NAMES):
     delayed_processing_seconds: int
     window_buffer_seconds: int
     max_wait_seconds: int
+    ttl_seconds: int
     retention_enabled: bool
     retention_seconds: int
     completed_retention_seconds: int

@@ -37,6 +37,9 @@ class Admin:
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     # -- queues
 
     def configure(

@@ -20,6 +20,9 @@ class DeadLetters:
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     def list(
         self,
         *,

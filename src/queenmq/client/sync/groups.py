@@ -17,6 +17,9 @@ class Groups:
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     def lag(self, group: str, *, limit: int = 1_000) -> list[groups.GroupPlace]:
         """How far a group is behind, by queue and partition, furthest behind first."""
         return self._queen.call(groups.DescribeGroup(group, limit))

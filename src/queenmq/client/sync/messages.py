@@ -17,6 +17,9 @@ class Messages:
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     def list(
         self,
         *,

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
 from queenmq.client import telemetry
@@ -16,6 +16,7 @@ from queenmq.client.consumer import GRACE_SECONDS, Consumer, consume
 from queenmq.client.exactly_once import PUSH, push_arguments
 from queenmq.client.lane import Limits
 from queenmq.client.outgoing import Outgoing, message
+from queenmq.client.signatures import Connection, Handler, HandlerWithin, Pool
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.sync.admin import Admin
 from queenmq.client.sync.dead_letters import DeadLetters
@@ -27,13 +28,21 @@ from queenmq.client.sync.queue import Queue
 from queenmq.client.sync.source import Source
 from queenmq.client.sync.traces import Traces
 from queenmq.client.sync.transaction import Transaction
-from queenmq.client.transports.blocking import BlockingTransport, local_address, open_blocking_transport, run_with
-from queenmq.config import Settings
+from queenmq.client.transports.blocking import (
+    BlockingTransport,
+    find_address,
+    local_address,
+    open_blocking_transport,
+    run_with,
+)
+from queenmq.config import Settings, masked
 from queenmq.errors import LeaseGone
 from queenmq.model import DEFAULT_PARTITION, QUEUE_MODE, AckStatus, Headers, PopRequest
 
 A = TypeVar("A")
-H = TypeVar("H", bound=Callable[..., Any])
+H = TypeVar("H", bound=Handler[Message])
+P = TypeVar("P", bound=HandlerWithin[Message])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class Queen:
@@ -48,7 +57,9 @@ class Queen:
     def __init__(
         self, address: str | None = None, *, token: str | None = None, settings: Settings | None = None
     ) -> None:
-        self._transport: BlockingTransport = open_blocking_transport(address, token, settings)
+        settings = settings or Settings.load()
+        self._address = find_address(address, settings)
+        self._transport: BlockingTransport = open_blocking_transport(self._address, token, settings)
         self._consumers: list[Consumer] = []
 
     @classmethod
@@ -78,11 +89,19 @@ class Queen:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {masked(self._address)}>"
+
     # -- where messages go to and come from
 
-    def queue(self, name: str) -> Queue:
-        """A queue; it begins to exist with the first push."""
-        return Queue(self, PopRequest(queue=name))
+    @overload
+    def queue(self, name: None = None) -> Source: ...
+    @overload
+    def queue(self, name: str) -> Queue: ...
+    def queue(self, name: str | None = None) -> Source:
+        """A queue; it begins to exist with the first push. Without a name: any, of a namespace or task said next."""
+        request = PopRequest(queue=name)
+        return Source(self, request) if name is None else Queue(self, request)
 
     def namespace(self, name: str) -> Source:
         """Any queue of a namespace, to pop from."""
@@ -181,7 +200,7 @@ class Queen:
 
     def push_in(
         self,
-        connection: object,
+        connection: Connection,
         queue: str,
         payload: Any,
         *,
@@ -197,6 +216,28 @@ class Queen:
 
     # -- consuming
 
+    @overload
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[H], H]: ...
+    @overload
+    def consumer(
+        self,
+        queue: str,
+        *,
+        group: str = QUEUE_MODE,
+        batch: int = 1,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+    ) -> Callable[[P], P]: ...
     def consumer(
         self,
         queue: str,
@@ -206,11 +247,11 @@ class Queen:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
-    ) -> Callable[[H], H]:
+    ) -> Callable[[F], F]:
         """Have `run` call a function with what is pushed: `@queen.consumer("orders", group="billing")`."""
         request = PopRequest(queue=queue, group=group, batch=batch)
 
-        def register(handler: H) -> H:
+        def register(handler: F) -> F:
             self._consumers.append(
                 Consumer(
                     handler,

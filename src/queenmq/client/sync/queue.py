@@ -3,20 +3,25 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack, overload
 from uuid import UUID
 
+from queenmq.client.administration.queues import Configure, QueueOptions, QueueSettings
 from queenmq.client.answers import Fetched, Pushed
 from queenmq.client.calls import Fetch, Position, Push
-from queenmq.client.outgoing import Outgoing, messages
+from queenmq.client.outgoing import Outgoing, messages, unwrapped
 from queenmq.client.sync.reading import BYTES_MAX, Reading
 from queenmq.client.sync.source import Source
 from queenmq.client.sync.tail import Tail
+from queenmq.errors import InvalidArgument
 from queenmq.model import DEFAULT_PARTITION, Headers
 
 
 class Queue(Source):
-    """A queue, or one partition of it: `queen.queue("orders").partition("customer-7").push({"id": 1})`."""
+    """A queue, or one partition of it: `queen.queue("orders").partition("customer-7").push({"id": 1})`.
+
+    `namespace` and `task` are for `create`, which gives them to the queue; a queue with a name is popped by it.
+    """
 
     @property
     def name(self) -> str:
@@ -28,8 +33,19 @@ class Queue(Source):
         """Only this partition of the queue; without it, pushes go to "Default" and pops take from any."""
         return self._with(partition=name)
 
+    def create(self, **options: Unpack[QueueOptions]) -> QueueSettings:
+        """Create the queue, or change what is named of it, with the namespace and the task that were said before.
+
+        `queen.queue("orders").namespace("shop").create(retry_limit=5)`. The first push to a partition makes that.
+        """
+        request = self._request
+        return self._queen.call(Configure(self.name, options, request.namespace, request.task))
+
     # -- push
 
+    @overload
+    def push(self, payload: list[Any], *, capacity: bool = False) -> Sequence[Pushed]: ...
+    @overload
     def push(
         self,
         payload: Any,
@@ -38,12 +54,29 @@ class Queue(Source):
         trace_id: UUID | str | None = None,
         headers: Headers | None = None,
         capacity: bool = False,
-    ) -> Pushed:
+    ) -> Pushed: ...
+    def push(
+        self,
+        payload: Any,
+        *,
+        transaction_id: str | None = None,
+        trace_id: UUID | str | None = None,
+        headers: Headers | None = None,
+        capacity: bool = False,
+    ) -> Pushed | Sequence[Pushed]:
         """Store a message; when it returns, the message is safe. Raises QueueFull and what else refuses it.
 
-        With `capacity`, the answer also says how many messages wait in the queue and how many more it takes.
+        A list is several messages, all of them stored or none, and its items may be envelopes, `{"data": …}`; each
+        message gets its own answer. An array that is one payload is `Outgoing([…])`. With `capacity`, an answer also
+        says how many messages wait in the queue and how many more it takes.
         """
-        one = Outgoing(payload, transaction_id, trace_id, headers=headers)
+        about = {"transaction_id": transaction_id, "trace_id": trace_id, "headers": headers}
+        said = {name: value for name, value in about.items() if value is not None}
+        if said and isinstance(payload, list | Outgoing):
+            raise InvalidArgument(f"{' and '.join(said)} would be that of one payload: make an Outgoing of it")
+        if isinstance(payload, list):
+            return self.push_many([unwrapped(item) for item in payload], capacity=capacity)
+        one = payload if isinstance(payload, Outgoing) else Outgoing(payload, transaction_id, trace_id, headers=headers)
         [pushed] = self.push_many([one], capacity=capacity)
         return pushed
 

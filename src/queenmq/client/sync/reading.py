@@ -37,6 +37,10 @@ class Reading:
         self._since = aware(since, "since")
         self._until = aware(until, "until")
 
+    def __repr__(self) -> str:
+        moments = f"since={self._since} until={self._until}"
+        return f"<{type(self).__name__} queue={self._queue!r} partition={self._partition!r} {moments}>"
+
     def __iter__(self) -> Iterator[Record]:
         for partition, (start, end) in (self._ends()).items():
             offset: int | None = start

@@ -3,12 +3,13 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
+from queenmq.client.signatures import Handler, HandlerWithin, Pool
 from queenmq.client.stop import Stop
 from queenmq.client.sync.message import Message
 from queenmq.model import PopRequest, SubscriptionMode
@@ -16,6 +17,7 @@ from queenmq.model import PopRequest, SubscriptionMode
 if TYPE_CHECKING:
     from queenmq.client.sync.queen import Queen
 
+ANYTHING = PopRequest()  # which says nothing yet
 WAIT_SECONDS = 30.0
 
 
@@ -28,11 +30,11 @@ class Source:
         self._wait_seconds = wait_seconds
 
     def namespace(self, name: str) -> Self:
-        """Only queues of this namespace."""
+        """Of a named queue: what `create` gives it. Else: only queues of this namespace."""
         return self._with(namespace=name)
 
     def task(self, name: str) -> Self:
-        """Only queues of this task."""
+        """Of a named queue: what `create` gives it. Else: only queues of this task."""
         return self._with(task=name)
 
     def group(self, name: str) -> Self:
@@ -40,7 +42,7 @@ class Source:
         return self._with(group=name)
 
     def subscription_mode(self, mode: SubscriptionMode) -> Self:
-        """Where a new group starts: `all` that is stored, or only what is `new`."""
+        """Where a new group starts: `all` (`from_beginning`) that is stored, or only what is `new` (`new-only`)."""
         return self._with(subscription_mode=mode)
 
     def subscription_from(self, moment: datetime) -> Self:
@@ -71,9 +73,29 @@ class Source:
         """Lease messages; an empty list when there are none, or none in time."""
         return [Message(self._queen, each) for each in self._queen.call(Pop(self._request, self._wait_seconds))]
 
+    @overload
     def consume(
         self,
-        handler: Callable[..., Any],
+        handler: Handler[Message],
+        *,
+        concurrency: int = 1,
+        connection: None = None,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    @overload
+    def consume(
+        self,
+        handler: HandlerWithin[Message],
+        *,
+        concurrency: int = 1,
+        connection: Pool,
+        grace_seconds: float = GRACE_SECONDS,
+        stop: Stop | None = None,
+    ) -> None: ...
+    def consume(
+        self,
+        handler: Callable[..., object],
         *,
         concurrency: int = 1,
         connection: object | None = None,
@@ -94,6 +116,11 @@ class Source:
             grace_seconds=grace_seconds,
         )
         self._queen.run([consumer], stop=stop)
+
+    def __repr__(self) -> str:
+        said = {name: value for name, value in asdict(self._request).items() if value != getattr(ANYTHING, name)}
+        said |= {"wait_seconds": self._wait_seconds} if self._wait_seconds else {}
+        return f"<{type(self).__name__} {' '.join(f'{name}={value!r}' for name, value in said.items())}>"
 
     def _with(self, **changes: Any) -> Self:
         return type(self)(self._queen, replace(self._request, **changes), self._wait_seconds)

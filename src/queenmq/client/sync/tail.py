@@ -40,6 +40,9 @@ class Tail:
         self._ids: dict[str, str] = {}  # of the partitions
         self._settled: dict[str, int] | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} queue={self._queue!r} partition={self._partition!r} start={self._start!r}>"
+
     def settle(self) -> Self:
         """Begin here and now: all that is written from now on will be read, whenever the iteration starts."""
         self._settled = self._begin()

@@ -21,6 +21,9 @@ class Traces:
     def __init__(self, queen: "Queen") -> None:
         self._queen = queen
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._queen!r}>"
+
     def follow(self, trace_id: UUID | str) -> list[traces.TraceStep]:
         """The messages of a trace id across all queues, in the order they were pushed, with the time between them."""
         id = trace_uuid(trace_id)

@@ -30,6 +30,10 @@ class Transaction:
         self._messages: list[model.Outgoing] = []
         self._done = False
 
+    def __repr__(self) -> str:
+        done = "committed" if self._done else "not committed"
+        return f"<{type(self).__name__} {done}: {len(self._acks)} acks, {len(self._messages)} messages>"
+
     def ack(self, popped: Message, status: AckStatus = "completed", error: str | None = None) -> Self:
         """Say what became of a message."""
         self._acks.append(Ack(popped.delivery, status, error))

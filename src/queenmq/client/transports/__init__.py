@@ -31,10 +31,15 @@ class AsyncTransport(Protocol):
 SERVING: ContextVar[AsyncTransport | None] = ContextVar("SERVING", default=None)  # whose messages a handler has
 
 
+def find_address(address: str | None, settings: Settings) -> str:
+    """The address that was given, or QUEEN_URL, or QUEEN_DSN, or that of a server on this machine."""
+    return address or settings.url or settings.dsn or DEFAULT_URL
+
+
 def open_transport(address: str | None, token: str | None, settings: Settings | None) -> AsyncTransport:
-    """The transport for an address: given, or from QUEEN_URL, or from QUEEN_DSN, or a server on this machine."""
+    """The transport for an address, see find_address."""
     settings = settings or Settings.load()
-    address = address or settings.url or settings.dsn or DEFAULT_URL
+    address = find_address(address, settings)
     scheme = urlsplit(address.strip()).scheme
     if scheme in ("http", "https"):
         from queenmq.client.transports.http import HttpTransport  # noqa: PLC0415 (aiohttp takes a while to import)

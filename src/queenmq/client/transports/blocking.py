@@ -8,12 +8,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from queenmq.client.calls import Call
-from queenmq.client.transports import SERVING, AsyncTransport, local_address, open_transport
+from queenmq.client.transports import SERVING, AsyncTransport, find_address, local_address, open_transport
 from queenmq.client.unavailable import ClientClosed
 from queenmq.config import Settings
 from queenmq.errors import InvalidArgument
 
-__all__ = ["BlockingTransport", "local_address", "open_blocking_transport", "run_with"]
+__all__ = ["BlockingTransport", "find_address", "local_address", "open_blocking_transport", "run_with"]
 
 A = TypeVar("A")
 T = TypeVar("T")

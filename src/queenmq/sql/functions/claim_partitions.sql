@@ -6,7 +6,9 @@
 -- Locks:   partition_consumers rows, skipping locked ones.
 -- Returns: the partitions, longest ready first, null when there are none; where their rows are, for as
 --          long as they are locked and not changed; whether a lease lapsed on one of them, or its group
---          starts at a moment in the future; the ready_at of the first one.
+--          starts at a moment in the future; the ready_at of the partition that has been ready for longest, also
+--          if another transaction has locked it: that transaction may leave the partition as it is, or roll back,
+--          and the next pop must not begin behind it (ready_since of queen.pop_batch).
 create function queen.claim_partitions(
     p_group_id      int,
     p_partition_id  bigint,
@@ -31,7 +33,8 @@ begin
                    for update skip locked) as c;
     else
         select array_agg(c.partition_id), array_agg(c.place), bool_or(c.lease_id is not null), bool_or(c.starts_at is not null),
-               min(c.ready_at)
+               (select h.ready_at from queen.partition_consumers h
+                 where h.group_id = p_group_id and h.ready_at between p_since and p_now order by h.ready_at limit 1)
           into partition_ids, places, lapsed, early, first_ready_at
           from (select c.partition_id, c.ctid as place, c.lease_id, c.starts_at, c.ready_at from queen.partition_consumers c
                  where c.group_id = p_group_id and c.ready_at between p_since and p_now

@@ -43,11 +43,13 @@ begin
            lease_seconds = v_new.lease_seconds, retry_limit = v_new.retry_limit, retry_delay_ms = v_new.retry_delay_ms,
            delayed_processing_seconds = v_new.delayed_processing_seconds,
            window_buffer_seconds = v_new.window_buffer_seconds, max_wait_seconds = v_new.max_wait_seconds,
+           ttl_seconds = v_new.ttl_seconds,
            max_queue_size = v_new.max_queue_size, retention_enabled = v_new.retention_enabled,
            retention_seconds = v_new.retention_seconds, completed_retention_seconds = v_new.completed_retention_seconds,
            dedup_window_seconds = v_new.dedup_window_seconds, encryption_enabled = v_new.encryption_enabled,
            dead_letter_enabled = v_new.dead_letter_enabled
-     where id = v_old.id;
+     where id = v_old.id
+    returning * into v_new;
 
     if v_created or (v_new.namespace, v_new.task) is distinct from (v_old.namespace, v_old.task) then
         perform queen.attach_groups(v_old.id);

@@ -46,8 +46,8 @@ begin
     until := case when v_place.ready_at > p_now then v_place.ready_at end;
     v_quiet := v_log.last_message_at + make_interval(secs => v_queue.window_buffer_seconds);
     v_due := v_head_at + make_interval(secs => v_queue.delayed_processing_seconds);
-    v_stale := case when v_queue.max_wait_seconds > 0 then greatest(0, queen.offset_at(
-                   p_partition_id, p_now - make_interval(secs => v_queue.max_wait_seconds)) - v_place.committed) else 0 end;
+    v_stale := case when v_queue.age_limit_seconds > 0 then greatest(0, queen.offset_at(
+                   p_partition_id, p_now - make_interval(secs => v_queue.age_limit_seconds)) - v_place.committed) else 0 end;
 
     if v_place.lease_id is not null and until is not null then
         cause := 'leased';
@@ -89,7 +89,7 @@ begin
     elsif v_stale > 0 then
         cause := 'too_old';
         messages := v_stale;
-        explanation := format('%s messages waited longer than %s s: the next pop gives them up', v_stale, v_queue.max_wait_seconds);
+        explanation := format('%s messages waited longer than %s s: the next pop gives them up', v_stale, v_queue.age_limit_seconds);
     elsif v_place.lease_id is not null and queen.count_lapses(v_place.lapses, v_place.committed) >= v_queue.retry_limit then
         cause := 'poison';
         explanation := format('%s leases on the next message expired, and %s retries are allowed: the next pop delivers it '

@@ -1,7 +1,7 @@
 -- queen.give_up: pass over messages that will not be delivered, before a pop delivers the rest.
 --
 -- Three reasons: they were pushed before the moment at which the group starts (starts_at), they waited
--- longer than the queue's max_wait_seconds, or the head killed every consumer that took it: its lease expired more often than the retry limit allows. Leases that
+-- longer than the queue's age_limit_seconds, or the head killed every consumer that took it: its lease expired more often than the retry limit allows. Leases that
 -- expire say nothing about which message of a batch is to blame, so past the limit queen.pop_batch
 -- hands out the head alone, and only a message that was alone is given up.
 --
@@ -51,8 +51,8 @@ begin
          where c.group_id = p_group_id and c.partition_id = any (p_partition_ids)
     loop
         v_gone := '{}';
-        if v_queue.max_wait_seconds > 0 then
-            v_end := queen.offset_at(v_row.partition_id, p_now - make_interval(secs => v_queue.max_wait_seconds));
+        if v_queue.age_limit_seconds > 0 then
+            v_end := queen.offset_at(v_row.partition_id, p_now - make_interval(secs => v_queue.age_limit_seconds));
             v_gone := array(select o
                               from unnest(int8multirange(int8range(v_row.committed, greatest(v_row.committed, v_end)))
                                           - v_row.acked) as r
@@ -62,7 +62,7 @@ begin
                 v_gone := v_gone[:10000];
                 v_stale := v_stale || v_row.partition_id;
             end if;
-            v_error := format('waited longer than %s s', v_queue.max_wait_seconds);
+            v_error := format('waited longer than %s s', v_queue.age_limit_seconds);
         end if;
         if v_gone = '{}' and v_row.poison then
             v_gone := array[v_row.head];

@@ -69,7 +69,7 @@ begin
                         for update skip locked) as c
                  where k.plain and k.partition_id is not null
                 union all    -- who named a partition comes first: it has no other
-                select k.n, c.partition_id, c.place, min(c.ready_at) over (partition by k.n),
+                select k.n, c.partition_id, c.place, h.ready_at,
                        (array_positions(p_firsts, p_asks[k.kind]))[row_number() over (partition by k.n order by c.ready_at)]
                   from unnest(p_kinds, p_group_ids, p_partition_ids, p_plains) with ordinality as k (kind, group_id, partition_id, plain, n)
                  cross join lateral (
@@ -77,6 +77,10 @@ begin
                       where c.group_id = k.group_id and c.ready_at between coalesce(p_ready_sinces[p_asks[k.kind]], '-infinity') and p_now
                       order by c.ready_at limit cardinality(array_positions(p_firsts, p_asks[k.kind]))
                         for update skip locked) as c
+                 cross join lateral (    -- also if it is locked: see queen.claim_partitions
+                     select h.ready_at from queen.partition_consumers h
+                      where h.group_id = k.group_id and h.ready_at between coalesce(p_ready_sinces[p_asks[k.kind]], '-infinity') and p_now
+                      order by h.ready_at limit 1) as h
                  where k.plain and k.partition_id is null) as c;
     end if;
     if v_ids is null then

@@ -30,9 +30,11 @@ begin
     woken := '{}'; queues := '{}';
     -- A row that queen.push has not written may be anything. Names are checked where partitions are created.
     if exists (select from queen.inbox i
+                cross join lateral (select i.payload::jsonb as payload offset 0) as p    -- read once
                 where i.id = any (p_ids)
-                  and (i.payload::jsonb is null or queen.check_headers(i.headers::jsonb) is distinct from i.headers::jsonb
-                       or length(i.transaction_id) not between 1 and 255)) then
+                  and (p.payload is null or queen.check_headers(i.headers::jsonb) is distinct from i.headers::jsonb
+                       or length(i.transaction_id) not between 1 and 255
+                       or octet_length(i.payload) > 330 and queen.check_payload(p.payload, i.payload) is null)) then
         raise exception 'a transaction id has 1 to 255 characters, and headers are null if there are none' using errcode = 'QN422';
     end if;
     select array_agg(e.partition_id order by e.item) into v_places

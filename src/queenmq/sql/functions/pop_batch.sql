@@ -13,7 +13,8 @@
 -- ready_since: no partition that is ready now became so before this moment, unless a transaction
 -- took more than a quarter of a second to commit it. Handed in with the next pop of the same kind, it keeps
 -- the index scan from walking over entries that died but cannot be removed while an old snapshot
--- is held somewhere. Callers leave it out now and then (the engine: every second). It is null, and is not used, while
+-- is held somewhere. Partitions that another pop has locked count as ready: that pop may leave them, or roll back.
+-- Callers leave it out now and then (the engine: every second). It is null, and is not used, while
 -- a group has partitions to reach: these become ready in the past (queen.place_at).
 --
 -- A group's first pops wait for each other. The second must not look with the time at which it came:
@@ -115,11 +116,12 @@ begin
       into v_kinds, v_groups, v_queues, v_ids, v_plains
       from unnest(v_asks) with ordinality as a (ask, place)
      cross join lateral (
-         select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
+         select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.age_limit_seconds = 0 as plain
            from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[a.ask]
           where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete
             and (g.subscribed or p_modes[a.ask] is null) offset 0) as g;
     if cardinality(v_kinds) < cardinality(v_asks) then
+        p_modes := array(select queen.subscription_mode(m.mode) from unnest(p_modes) with ordinality as m (mode, n) order by m.n);
         for v_found in
             select array_position(v_asks, t.ask) as place, t.*
               from queen.pop_targets(
@@ -199,7 +201,7 @@ begin
 
         foreach v_turn in array coalesce(v_turns, '{}') loop
             exit when v_used >= cardinality(v_slots);
-            select q.name, q.max_wait_seconds into v_queue from queen.queues q where q.id = v_queues[v_turn];
+            select q.name, q.age_limit_seconds into v_queue from queen.queues q where q.id = v_queues[v_turn];
             continue when not found;    -- deleted meanwhile
 
             -- A partition may have been called ready and hold nothing to deliver; whoever got it is
@@ -212,7 +214,7 @@ begin
 
                 v_stale := null;
                 v_places := v_claimed.places;
-                v_judged := v_claimed.lapsed or v_claimed.early or v_queue.max_wait_seconds > 0;
+                v_judged := v_claimed.lapsed or v_claimed.early or v_queue.age_limit_seconds > 0;
                 if v_judged then
                     v_stale := queen.give_up(v_groups[v_turn], v_claimed.partition_ids, v_now);
                     select array_agg(c.place order by k.n) into v_places    -- what was given up has moved its rows

@@ -102,7 +102,7 @@ begin
             select g.id, g.queue_id, g.queue_wide and not g.complete as walking, p.id as partition_id,
                    c.group_id is null as unreached,
                    p_queues[v_ask] is not null
-                   and q.delayed_processing_seconds + q.window_buffer_seconds + q.max_wait_seconds = 0 as plain
+                   and q.delayed_processing_seconds + q.window_buffer_seconds + q.age_limit_seconds = 0 as plain
               from queen.queues q
               join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[v_ask]
               left join queen.partitions p on p.queue_id = q.id and p.name = p_partitions[v_ask]

@@ -1,6 +1,6 @@
 -- queen.record_subscription: what a group reads, at its first pop; the first mode wins.
 --
--- p_mode 'all' reads from the beginning, 'new' from p_since (now, less a little), 'timestamp' from p_since. Without a
+-- p_mode (by any of its names, queen.subscription_mode) 'all' reads from the beginning, 'new' from p_since (now, less a little), 'timestamp' from p_since. Without a
 -- mode (null) a subscription that covers the request already decides; if there is none, p_default_mode is recorded. The
 -- queue need not exist yet.
 --
@@ -33,15 +33,15 @@ create function queen.record_subscription(
 )
 language plpgsql as $$
 declare
-    v_mode    text := coalesce(p_mode, p_default_mode);
+    v_mode    text;
     v_queue   int;
 begin
     perform queen.check_name(p_group, 'group');
     if p_queue is not null then perform queen.check_name(p_queue, 'queue'); end if;
     if p_partition is not null then perform queen.check_name(p_partition, 'partition'); end if;
-    if v_mode not in ('all', 'new', 'timestamp') then
-        raise exception 'unknown subscription mode "%"; use all, new or timestamp', v_mode using errcode = 'QN400';
-    elsif v_mode = 'timestamp' and p_since is null then
+    p_mode := queen.subscription_mode(p_mode);
+    v_mode := coalesce(p_mode, p_default_mode);
+    if v_mode = 'timestamp' and p_since is null then
         raise exception 'subscription mode timestamp needs a timestamp' using errcode = 'QN425';
     end if;
 

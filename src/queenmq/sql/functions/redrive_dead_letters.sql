@@ -2,7 +2,7 @@
 --
 -- A message that is still in the log comes back in its place, for the group that gave it up and for
 -- no other: it is as if it had never been done. Its retries start over, and its age is not held
--- against it (max_wait_seconds) the first time. While the group holds a lease on the partition the
+-- against it (age_limit_seconds) the first time. While the group holds a lease on the partition the
 -- lease stays as it is, and the message follows when it ends.
 --
 -- Where that is impossible, because the message has left the log, lies before the group's beginning
@@ -71,7 +71,7 @@ begin
                completed = c.completed - n.completed,
                expired = c.expired - (queen.multirange_size(a.undone) - n.dead - n.completed),
                -- A count of 0 says: asked for again, do not give it up for its age (queen.give_up).
-               retries = case when q.max_wait_seconds > 0 then coalesce(c.retries, '{}') || a.retries else c.retries end,
+               retries = case when q.age_limit_seconds > 0 then coalesce(c.retries, '{}') || a.retries else c.retries end,
                -- The holder of a lease has answered for it: the lease must not wait for another answer.
                nacked = case when c.lease_id is null then c.nacked
                              else c.nacked + a.undone * int8multirange(int8range(c.lease_from, c.lease_to)) end,

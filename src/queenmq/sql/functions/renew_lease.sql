@@ -4,7 +4,8 @@
 -- are renewed together. An expired lease is not revived: its messages may already be on their way
 -- to someone else. p_seconds null: the queue's lease time.
 --
--- Locks:   the lease's rows, in partition_id order.
+-- Locks:   lookup rows, shared, then the lease's rows, both in partition_id order. While this call waits for a row, an ack
+--          may end the lease and set ready_at to null; such a row may only be locked under its lookup row.
 -- Returns: one row per lease; expires_at is null where the lease is gone.
 create function queen.renew_lease(
     p_lease_ids  uuid[],
@@ -15,10 +16,14 @@ language plpgsql
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column
+declare
+    v_ids  bigint[];
 begin
     if exists (select from unnest(p_seconds) as s where s <= 0 or s > 604800) then
         raise exception 'a lease lasts more than 0 and at most 604800 seconds' using errcode = 'QN400';
     end if;
+    v_ids := array(select c.partition_id from queen.partition_consumers c where c.lease_id = any (p_lease_ids));
+    perform 1 from queen.partition_lookup l where l.partition_id = any (v_ids) order by l.partition_id for share;
     perform 1 from queen.partition_consumers c where c.lease_id = any (p_lease_ids)
       order by c.partition_id, c.group_id for update;
     return query

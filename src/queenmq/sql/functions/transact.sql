@@ -6,8 +6,9 @@
 -- duplicate and calls again. Where nothing is pushed, p_flush_id is noted in queen.calls, so that a
 -- caller who loses the answer can ask.
 --
--- Locks:   all lookup rows of both sides first, in partition_id order; those of queen.push_segments; all consumer rows of
---          the acks and the required leases together, in the order of partition_id and group_id.
+-- Locks:   all lookup rows of the acks, the pushes and the required leases first, in partition_id order; those of
+--          queen.push_segments; all consumer rows of the acks and the required leases together, in the order of
+--          partition_id and group_id.
 -- Raises:  QN410 lease gone, QN411 not in the lease, and what its parts raise.
 create function queen.transact(
     p_ack_partition_ids bigint[], p_ack_group_ids int[], p_ack_lease_ids uuid[],
@@ -30,7 +31,10 @@ declare
     v_asked  int8multirange;
     v_lease  uuid;
 begin
-    perform 1 from queen.partition_lookup l where l.partition_id = any (p_ack_partition_ids || p_partition_ids)
+    perform 1 from queen.partition_lookup l
+      where l.partition_id = any (
+            p_ack_partition_ids || p_partition_ids
+            || array(select c.partition_id from queen.partition_consumers c where c.lease_id = any (p_required_leases)))
       order by l.partition_id for no key update;
 
     if cardinality(p_partition_ids) > 0 then
