@@ -11,40 +11,25 @@ It waits without asking again and again. A job that was begun is finished and ac
 """
 
 import asyncio
-import signal
 
+from queenmq import AsyncQueen
 from queenmq.config import Settings
-from queenmq.engine import Engine
 from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.model import Ack, Outgoing, PopRequest
 
 
-async def work(engine: Engine, stop: asyncio.Event) -> None:
-    """Handle jobs one after the other until told to stop."""
-    stopping = asyncio.create_task(stop.wait())
-    while not stop.is_set():
-        poll = asyncio.create_task(engine.pop(PopRequest(queue="jobs"), wait_seconds=60))
-        await asyncio.wait({poll, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if not poll.done():
-            poll.cancel()  # a job it was about to be given goes back to the queue
-            await asyncio.wait({poll})
-            return
-        for message in poll.result().messages:
-            print("done:", bytes(message.payload).decode().strip('"'), flush=True)
-            await engine.ack([Ack.of(message)])
+async def work(job: str) -> None:
+    """Do one job; when this returns, the job is acknowledged."""
+    print("done:", job, flush=True)
 
 
 async def main(dsn: str) -> None:
     """Push a few jobs while the worker waits; it goes on waiting until it is told to stop."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Engine(dsn) as engine:
-        await engine.admin.delete_queue("jobs")  # of an earlier run
-        worker = asyncio.create_task(work(engine, stop))
+    async with AsyncQueen(dsn) as queen:
+        await queen.admin.delete("jobs")  # of an earlier run
+        worker = asyncio.create_task(queen.queue("jobs").consume(work))
         print("waiting; stop with Ctrl-C", flush=True)
-        for job in (b'"sweep"', b'"polish"', b'"varnish"'):
-            await engine.push([Outgoing("jobs", job)])
+        for job in ("sweep", "polish", "varnish"):
+            await queen.queue("jobs").push(job)
         await worker
     print("stopped")
 

@@ -1,9 +1,11 @@
 """The command line: it helps, says its version, reports errors in a sentence, and starts quickly."""
 
+import asyncio
 import json
 import subprocess
 import sys
 
+import asyncpg
 import pytest
 
 from queenmq import __version__
@@ -96,6 +98,32 @@ def test_migrate_brings_a_database_up_to_date(blank_database, capsys):
     told = json.loads(capsys.readouterr().out)
     assert (told["applied"], told["reloaded"]) == ([], [])
     assert told["version"] >= 1
+
+
+def test_migrate_names_what_depends_on_a_function_that_is_gone_and_drops_it_if_asked(blank_database, capsys):
+    assert main(["migrate", "--dsn", blank_database]) == Exit.OK
+
+    async def run(statement):
+        connection = await asyncpg.connect(blank_database)
+        try:
+            return await connection.fetchval(statement)
+        finally:
+            await connection.close()
+
+    asyncio.run(
+        run(
+            "insert into queen.schema_functions (name, hash, creates) "
+            "values ('functions/old.sql', '', '{routine queen.safe_time()}')"
+        )
+    )
+    asyncio.run(run("create view public.mine as select queen.safe_time()"))
+    assert main(["migrate", "--dsn", blank_database]) == Exit.FAILED
+    said = " ".join(capsys.readouterr().err.split())
+    assert "function queen.safe_time(), on which other objects depend: view public.mine" in said
+    assert "`queen migrate --drop-dependents`" in said
+    assert main(["migrate", "--dsn", blank_database, "--drop-dependents"]) == Exit.OK
+    assert asyncio.run(run("select to_regclass('public.mine')")) is None
+    assert asyncio.run(run("select to_regprocedure('queen.safe_time()')")) is not None
 
 
 def test_a_database_out_of_reach_is_an_answer_not_a_traceback(tmp_path, capsys):

@@ -138,7 +138,7 @@ class InvalidTraceId(Refused):
 
     code = "INVALID_TRACE_ID"
     sqlstate = "QN426"
-    hint = "Send the trace id as a UUID, or leave it out."
+    hint = "A trace id is a UUID, such as 018f3a5e-7c1b-7e5d-9a3c-2f4b6d8e0a1c."
 
 
 class EncryptionRequired(Refused):

@@ -1,4 +1,4 @@
-"""Whatever is malformed is a 4xx with error, code and hint, and has no effect."""
+"""Whatever is malformed is a 4xx with error and code, and has no effect."""
 
 import asyncio
 import json
@@ -96,6 +96,17 @@ async def test_a_malformed_body_is_refused(http, path, body, code):
 )
 async def test_a_malformed_query_is_refused(http, query, code):
     refused(await http.get(f"/pop/queue/q?{query}"), 400, code)
+
+
+async def test_a_hint_is_given_only_if_it_helps(http):
+    unexpected = await http.post("/push", json={"items": "none"})
+    assert refused(unexpected, 400, "INVALID_ARGUMENT")["hint"] == "GET /docs shows what this call takes."
+    bad_name = await http.post("/push", json={"items": [ITEM | {"queue": ""}]})
+    contradictory = await http.get("/pop", params={"subscriptionMode": "new"})
+    for answer, code in ((bad_name, "INVALID_NAME"), (contradictory, "INVALID_ARGUMENT")):
+        assert "hint" not in refused(answer, 400, code)
+    bad_trace = await http.post("/push", json={"items": [ITEM | {"traceId": "nix"}]})
+    assert refused(bad_trace, 400, "INVALID_TRACE_ID")["hint"].startswith("A trace id is a UUID, such as ")
 
 
 async def test_a_pop_names_something(http):

@@ -101,7 +101,9 @@ def test_a_trace_is_told_as_a_timeline(either, queue, http):
     assert "+0." in second
     assert summary.startswith("2 messages in 0.")
     assert "no stored message" in either("trace", str(uuid4()), status=1).err
-    assert "not a UUID" in either("trace", "x", status=1).err
+    refusal = either("trace", "nix", status=1).err
+    assert "the trace id is not a UUID: 'nix'" in refusal
+    assert "leave it out" not in refusal
 
 
 def test_status_tells_how_things_stand(either, queue, http):

@@ -186,7 +186,7 @@ async def test_a_pop_that_extends_two_groups_locks_all_their_partitions_in_one_o
 
 
 async def acknowledge_ends(actor, first, last):
-    """The last partition of a lease and the first, in this order on disk: two ranges of one need the general statement."""
+    """The last partition of a lease, then the first. Two ranges of one lease need the general statement."""
     ids = [last.partition_id, first.partition_id]
     groups, leases = [first.group_id] * 2, [first.lease_id] * 2
     rows = await actor.do(

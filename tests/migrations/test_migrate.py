@@ -58,7 +58,7 @@ async def test_a_changed_function_is_reloaded_and_the_others_are_not(blank_conne
     oid = await blank_connection.fetchval("select 'queen.count_things()'::regprocedure::oid")
     tree.files["functions/one.sql"] = "create function queen.one() returns int language sql as 'select 11';\n"
     done = await migrate(blank_connection, tree.directory())
-    assert done.reloaded == ("views/all_things.sql", "functions/one.sql")
+    assert done.reloaded == ("functions/one.sql",)
     assert await blank_connection.fetchval("select queen.one()") == 11
     assert await blank_connection.fetchval("select 'queen.count_things()'::regprocedure::oid") == oid
 

@@ -15,6 +15,7 @@ DEFAULTS: dict[str, Any] = {
     "lease_seconds": 300,
     "retry_limit": 3,
     "retry_delay_ms": 1000,
+    "retry_backoff": 1,
     "delayed_processing_seconds": 0,
     "window_buffer_seconds": 0,
     "max_wait_seconds": 0,
@@ -358,7 +359,8 @@ class Place:
         return Answer(True, accepted, frozenset(o for o, _ in dead), released, more), letters
 
     def pause(self, failures: int) -> timedelta:
-        return seconds(min(3600, self.queue.settings["retry_delay_ms"] / 1000 * 2 ** (failures - 1)))
+        delay, factor = self.queue.settings["retry_delay_ms"], self.queue.settings["retry_backoff"]
+        return seconds(min(3600, delay / 1000 * factor ** (failures - 1)))
 
     # Everything else.
 

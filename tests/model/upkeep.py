@@ -22,6 +22,7 @@ OPTIONS = st.fixed_dictionaries(
         "lease_seconds": st.sampled_from((5, 30)),
         "retry_limit": st.sampled_from((0, 1, 2)),
         "retry_delay_ms": st.sampled_from((0, 1000)),
+        "retry_backoff": st.sampled_from((1, 2, 3)),
         "delayed_processing_seconds": st.sampled_from((0, 0, 10)),
         "window_buffer_seconds": st.sampled_from((0, 0, 8)),
         "max_wait_seconds": st.sampled_from((0, 0, 60)),

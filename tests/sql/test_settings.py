@@ -49,6 +49,7 @@ async def test_configuring_answers_the_whole_row(queue):
         ({"lease_seconds": None}, "option lease_seconds is null; it must be a whole number"),
         ({"retry_limit": -1}, "option retry_limit is -1; it must be a whole number between 0 and 1000"),
         ({"retry_delay_ms": 86400001}, "between 0 and 86400000"),
+        ({"retry_backoff": 11}, "option retry_backoff is 11; it must be a whole number between 1 and 10"),
         ({"priority": 10**30}, "between -1000000 and 1000000"),
         ({"delayed_processing_seconds": -1}, "between 0 and 31536000"),
         ({"window_buffer_seconds": 10**6}, "between 0 and 604800"),
@@ -102,10 +103,11 @@ async def test_the_lease_lasts_as_long_as_the_queue_says(queue):
     assert (again.values, again.retry_counts) == ([1], [1])
 
 
-async def test_retries_pause_twice_as_long_each_time_until_the_limit(queue):
-    await queue.configure("orders", retry_limit=3, retry_delay_ms=1000)
+@pytest.mark.parametrize(("options", "pauses"), [({}, [1, 1, 1]), ({"retry_backoff": 3}, [1, 3, 9])])
+async def test_retries_pause_as_the_queue_says_until_the_limit(queue, options, pauses):
+    await queue.configure("orders", retry_limit=3, retry_delay_ms=1000, **options)
     await queue.push("orders", "ann", "bad", "good")
-    for failures, pause in enumerate([1, 2, 4]):
+    for failures, pause in enumerate(pauses):
         [delivery] = await queue.pop("g", "orders", batch=1)
         assert (delivery.values, delivery.retries.get(0, 0)) == (["bad"], failures)
         await queue.fail(delivery, error="boom")

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
-from queenmq.broker.refusals import UnsupportedEncoding
+from queenmq.broker.refusals import UnexpectedBody, UnsupportedEncoding
 from queenmq.errors import (
     BodyTooLarge,
     InvalidArgument,
@@ -45,7 +45,6 @@ class Response(Struct, frozen=True):
 
 
 EMPTY = Response(204, headers=())
-CALLS_HINT = "GET /docs shows what this call takes."
 
 
 def answer(value: object, status: int = 200) -> Response:
@@ -54,9 +53,11 @@ def answer(value: object, status: int = 200) -> Response:
 
 
 def failure(error: QueenError) -> Response:
-    """An error as every client reads it: `error` is a sentence, `code` is stable, `hint` says what to do."""
+    """An error as every client reads it: `error` is a sentence, `code` is stable, `hint` says what else can be done."""
     headers = [JSON]
-    body: dict[str, object] = {"error": error.message, "code": error.code, "hint": hint_of(error)}
+    body: dict[str, object] = {"error": error.message, "code": error.code}
+    if error.hint is not None:
+        body["hint"] = error.hint
     if error.http_status in (429, 503):
         headers.append(("retry-after", "1"))
     if isinstance(error, Unauthorized):
@@ -68,11 +69,6 @@ def failure(error: QueenError) -> Response:
     if isinstance(error, QueueFull):
         body |= {"queue": error.queue, "depth": error.depth, "limit": error.limit}
     return Response(error.http_status, encode(body), tuple(headers))
-
-
-def hint_of(error: QueenError) -> str:
-    """What a client can do; for a bad request that means: where this server describes its calls."""
-    return error.hint or CALLS_HINT
 
 
 class Request:
@@ -242,6 +238,6 @@ def decode(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(f"the body is not what this call takes: {error}") from None
+        raise UnexpectedBody(f"the body is not what this call takes: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidJson(f"the body is not JSON: {error}") from None

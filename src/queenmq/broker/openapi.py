@@ -36,7 +36,7 @@ class Failure(Struct):
 
     error: str  # a sentence
     code: str  # stable, to be matched by programs
-    hint: str  # what to do about it
+    hint: str | None = None  # what to do about it, where the sentence does not say so
 
 
 async def openapi(broker: "Broker", _request: Request) -> Response:

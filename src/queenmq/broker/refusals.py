@@ -1,6 +1,12 @@
 """Requests that are refused for how they use HTTP, and not in the tree of `errors`: our clients do not send them."""
 
-from queenmq.errors import Refused
+from queenmq.errors import InvalidArgument, Refused
+
+
+class UnexpectedBody(InvalidArgument):
+    """The body is JSON, and not what the call takes."""
+
+    hint = "GET /docs shows what this call takes."
 
 
 class InvalidHttp(Refused):

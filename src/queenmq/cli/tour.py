@@ -8,7 +8,6 @@ import ast
 import asyncio
 import contextlib
 import inspect
-import json
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -21,11 +20,11 @@ import typer
 from queenmq import __version__
 from queenmq.cli.options import DataDir, OwnDsn, command_app, given
 from queenmq.cli.postgres import Connection, Place, connect, postgres
+from queenmq.client.message import AsyncMessage
+from queenmq.client.queen import AsyncQueen
 from queenmq.config import Settings, masked, wants_colour
-from queenmq.engine import Engine, Popped
 from queenmq.engine.database import translate
 from queenmq.errors import QueenError
-from queenmq.model import Ack, LedgerLine, Outgoing, PopRequest
 
 app = command_app()
 
@@ -33,79 +32,78 @@ app = command_app()
 # -- the stops
 
 
-async def create(engine: Engine, queue: str) -> str:
+async def create(queen: AsyncQueen, queue: str) -> str:
     """Create a queue.
 
     The first push would do it too; these settings make failures quick to see.
     """
-    settings = await engine.admin.configure_queue(queue, retry_limit=1, retry_delay_ms=0)
+    settings = await queen.queue(queue).create(retry_limit=1, retry_delay_ms=0)
     return f"leases last {settings.lease_seconds} s; {settings.retry_limit} retry, then a message is a dead letter"
 
 
-async def push(engine: Engine, queue: str) -> str:
+async def push(queen: AsyncQueen, queue: str) -> str:
     """Push to three partitions.
 
     A partition is whatever must stay in order: a customer, an account, a device. The same
     transaction id, pushed twice, is stored once.
     """
-    pushed = await engine.push(
-        [
-            Outgoing(queue, b'{"item": "tea"}', partition="ann", transaction_id="order-1"),
-            Outgoing(queue, b'{"item": "cake"}', partition="ann"),
-            Outgoing(queue, b'{"item": "milk"}', partition="bob"),
-            Outgoing(queue, b'{"item": "bread"}', partition="eve"),
-            Outgoing(queue, b'{"item": "tea"}', partition="ann", transaction_id="order-1"),
-        ]
-    )
-    return "\n".join(f"{each.id}  offset {each.offset}{'  duplicate' * each.duplicate}" for each in pushed)
+    ann = queen.queue(queue).partition("ann")
+    pushed = [
+        await ann.push({"item": "tea"}, transaction_id="order-1"),
+        await ann.push({"item": "cake"}),
+        await queen.queue(queue).partition("bob").push({"item": "milk"}),
+        await queen.queue(queue).partition("eve").push({"item": "bread"}),
+        await ann.push({"item": "tea"}, transaction_id="order-1"),
+    ]
+    return "\n".join(f"{each.id}  {each.status}" for each in pushed)
 
 
-async def take(engine: Engine, queue: str) -> str:
+async def take(queen: AsyncQueen, queue: str) -> str:
     """Pop a batch and acknowledge it.
 
-    A pop leases a partition: until the lease ends nobody else of the group gets it.
+    A pop leases a partition: until the lease ends no other consumer of the group gets it.
     """
-    popped = await engine.pop(PopRequest(queue=queue, partition="ann", batch=10))
-    [*_, last] = await engine.ack([Ack.of(message) for message in popped.messages])
-    return f"{_items(popped)}\nlease released: {last.released}"
+    messages = await queen.queue(queue).partition("ann").batch(10).pop()
+    [*_, last] = await queen.ack_many(messages)
+    return f"{_items(messages)}\nlease released: {last.released}"
 
 
-async def fail(engine: Engine, queue: str) -> str:
+async def fail(queen: AsyncQueen, queue: str) -> str:
     """Fail one.
 
     It comes back in its place, counted; past the retry limit it is a dead letter, and its
     partition goes on.
     """
-    counts = []
+    attempts = []
     for _ in range(2):
-        popped = await engine.pop(PopRequest(queue=queue, partition="bob"))
-        counts += [message.retry_count for message in popped.messages]
-        await engine.ack([Ack.of(message, "failed", "sour") for message in popped.messages])
-    [letter] = await engine.admin.list_dead_letters(queue)
-    return f"delivered with retry counts {counts}\ndead letter: {letter.payload.decode()}, because: {letter.error}"
+        [message] = await queen.queue(queue).partition("bob").pop()
+        attempts.append(message.attempt)
+        await message.ack("failed", "sour")
+    [letter] = (await queen.dead_letters.list(queue=queue)).dead_letters
+    return f"attempts {attempts}\ndead letter: {letter.payload}, because: {letter.error}"
 
 
-async def take_any(engine: Engine, queue: str) -> str:
+async def take_any(queen: AsyncQueen, queue: str) -> str:
     """Take whatever is left.
 
     Without a partition, the one that has been ready for longest is served. An automatic ack
     leaves no lease.
     """
-    popped = await engine.pop(PopRequest(queue=queue, batch=10, auto_ack=True))
-    return _items(popped)
+    messages = await queen.queue(queue).batch(10).auto_ack().pop()
+    return _items(messages)
 
 
-async def read_again(engine: Engine, queue: str) -> str:
+async def read_again(queen: AsyncQueen, queue: str) -> str:
     """Read it all again, as another group.
 
     Groups are independent: each has its own place, leases and retries in every partition.
     """
-    popped = await engine.pop(PopRequest(queue=queue, group="audit", batch=10, max_partitions=3))
-    await engine.ack([Ack.of(message) for message in popped.messages])
-    return _items(popped)
+    messages = await queen.queue(queue).group("audit").batch(10).max_partitions(3).pop()
+    await queen.ack_many(messages)
+    return _items(messages)
 
 
-async def commit_together(engine: Engine, connection: Connection, queue: str) -> str:
+async def commit_together(queen: AsyncQueen, connection: Connection, queue: str) -> str:
     """Push inside your own transaction.
 
     The message commits with your rows, and is gone with them. This connection is the
@@ -115,19 +113,20 @@ async def commit_together(engine: Engine, connection: Connection, queue: str) ->
     for item, ending in [("soup", "rollback"), ("salad", "commit")]:
         await connection.execute("begin")
         await connection.execute("insert into orders values ($1)", item)
-        await connection.execute("select queen.push($1, $2, 'dan')", queue, json.dumps({"item": item}))
+        await queen.push_in(connection, queue, {"item": item}, partition="dan")
         await connection.execute(ending)
-    popped = await engine.pop(PopRequest(queue=queue, partition="dan", batch=10), wait_seconds=10)
+    messages = await queen.queue(queue).partition("dan").batch(10).wait(10).pop()
     rows = await connection.fetch("select item from orders")
-    return f"in the table: {', '.join(row['item'] for row in rows)}\nin the queue: {_items(popped)}"
+    return f"in the table: {', '.join(row['item'] for row in rows)}\nin the queue: {_items(messages)}"
 
 
-async def account(engine: Engine, queue: str) -> str:
+async def account(connection: Connection, queue: str) -> str:
     """Ask what became of everything.
 
-    pushed = completed + dead + leased + pending, for every group in every partition.
+    pushed = completed + dead + leased + pending, for every group in every partition. It is a view
+    in the database, for you to look at with any tool.
     """
-    ledger = await engine.admin.ledger(queue)
+    ledger = await connection.fetch("select * from queen.ledger where queue = $1 and pushed > 0", queue)
     return _table(ledger)
 
 
@@ -190,7 +189,7 @@ async def _guide(place: Place, settings: Settings, *, stay: bool) -> None:
         f"\nThat was Queen. The tour's queue is deleted again.\n"
         f"  the data is in    {place.name}\n"
         f"  look at it        queen tour --stay keeps the queue, and says how to use psql\n"
-        f"  read on           README.md, examples/, docs/engine.md"
+        f"  read on           README.md, examples/, docs/python.md"
     )
 
 
@@ -203,20 +202,18 @@ def _look(place: Place, queue: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _visit(dsn: str, settings: Settings, queue: str) -> AsyncIterator[dict[str, object]]:
-    """An engine, an application's own connection and a queue name; the queue is deleted at the end."""
+    """A client without a server, an application's own connection and a queue name; the queue is deleted at the end."""
     connection = await connect(dsn, settings)
-    engine = Engine(dsn, settings)
     try:
-        await engine.open()
-        try:
-            yield {"engine": engine, "connection": connection, "queue": queue}
-        finally:
-            with contextlib.suppress(QueenError):
-                await engine.admin.delete_queue(queue)
+        async with AsyncQueen(dsn, settings=settings) as queen:
+            try:
+                yield {"queen": queen, "connection": connection, "queue": queue}
+            finally:
+                with contextlib.suppress(QueenError):
+                    await queen.admin.delete(queue)
     except asyncpg.PostgresError as error:
         raise translate(error) from error
     finally:
-        await engine.close()
         await connection.close()
 
 
@@ -241,19 +238,19 @@ def _conclude(result: str) -> None:
     print("   -> " + textwrap.indent(result, "      ").lstrip())
 
 
-def _items(popped: Popped) -> str:
+def _items(messages: Sequence[AsyncMessage]) -> str:
     """The messages of a pop by partition: `ann: tea, cake; bob: milk`."""
     partitions: dict[str, list[str]] = {}
-    for message in popped.messages:
-        partitions.setdefault(message.lease.partition, []).append(json.loads(bytes(message.payload))["item"])
+    for message in messages:
+        partitions.setdefault(message.partition, []).append(message.payload["item"])
     return "; ".join(f"{partition}: {', '.join(items)}" for partition, items in sorted(partitions.items()))
 
 
-def _table(ledger: Sequence[LedgerLine]) -> str:
+def _table(ledger: Sequence[asyncpg.Record]) -> str:
     rows = [["partition", "group", "pushed", "completed", "dead", "leased", "pending", "balanced"]]
-    for line in ledger:
-        counts = (line.pushed, line.completed, line.dead_lettered, line.leased, line.pending)
-        rows.append([line.partition, line.group_name, *map(str, counts), "yes" if line.balanced else "NO"])
+    for line in sorted(ledger, key=lambda line: (line["partition"], line["group_name"])):
+        counts = (line[name] for name in ("pushed", "completed", "dead_lettered", "leased", "pending"))
+        rows.append([line["partition"], line["group_name"], *map(str, counts), "yes" if line["balanced"] else "NO"])
     first, second, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
     return "\n".join(
         "  ".join([row[0].ljust(first), row[1].ljust(second), *map(str.rjust, row[2:], others)]) for row in rows

@@ -1,8 +1,8 @@
 """Bring a database to the schema and the functions of this version, while others may be using it.
 
-Each step of the schema runs in its own transaction, its row in queen.schema_version first; all changed code
-is replaced in one transaction, so that nobody ever sees half of it. An advisory lock makes servers that start
-together take turns; whoever finds nothing to do does not even ask for it.
+Each step of the schema runs in its own transaction, its row in queen.schema_version first; all changed code is replaced
+in one transaction (`reload`), so that nobody ever sees half of it. An advisory lock makes servers that start together
+take turns; whoever finds nothing to do does not even ask for it.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
+from queenmq.engine.reload import execute, loaded_files, reload, unchanged
 from queenmq.errors import ConfigurationError, SchemaTooNew
-from queenmq.sql import DIRECTORY, Contents, File, Step
+from queenmq.sql import DIRECTORY, Contents, Step
 
 log = logging.getLogger(__name__)
 
@@ -48,15 +49,17 @@ comment on table queen.schema_functions is
     'The files of functions and views in this database, with what each one created.';
 """
 
-CREATED = """
-select 'routine ' || p.oid::regprocedure from pg_proc p where p.pronamespace = 'queen'::regnamespace
-union all
-select case c.relkind when 'm' then 'materialized view ' else 'view ' end || c.oid::regclass
-  from pg_class c where c.relnamespace = 'queen'::regnamespace and c.relkind in ('v', 'm')
-union all
-select 'trigger ' || quote_ident(t.tgname) || ' on ' || c.oid::regclass
-  from pg_trigger t join pg_class c on c.oid = t.tgrelid
- where c.relnamespace = 'queen'::regnamespace and c.relkind = 'r' and not t.tgisinternal
+# A view as wide as before that depends on no table, and fails if it is read: its dependents stay.
+STANDINS = """
+select format('create or replace view %s as select %s where (%L::text)::int = 0', c.oid::regclass,
+              string_agg(format('null::%s%s as %I', format_type(a.atttypid, a.atttypmod),
+                                ' collate ' || nullif(a.attcollation, t.typcollation)::regcollation, a.attname),
+                         ', ' order by a.attnum),
+              'a migration replaces ' || c.oid::regclass || ' at this moment: try again')
+  from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 join pg_type t on t.oid = a.atttypid
+ where c.relnamespace = 'queen'::regnamespace and c.relkind = 'v'
+   and 'view ' || c.oid::regclass = any (select unnest(creates) from queen.schema_functions)
+ group by c.oid
 """
 
 
@@ -68,8 +71,11 @@ class Migration(msgspec.Struct, frozen=True):
     reloaded: tuple[str, ...] = ()
 
 
-async def migrate(connection: Connection, directory: Path = DIRECTORY) -> Migration:
-    """Apply the steps that are missing and replace the code that differs."""
+async def migrate(connection: Connection, directory: Path = DIRECTORY, *, drop_dependents: bool = False) -> Migration:
+    """Apply the steps that are missing and replace the code that differs.
+
+    With `drop_dependents`, objects of users that depend on a function or view which cannot stay are dropped.
+    """
     _check_server(connection)
     contents = Contents.read(directory)
     if await _in_transaction(connection, lambda: _is_current(connection, contents)):
@@ -80,7 +86,9 @@ async def migrate(connection: Connection, directory: Path = DIRECTORY) -> Migrat
         if await _is_newer(connection, contents):
             return Migration(await _version(connection))
         applied = [step.version for step in contents.steps if await _apply(connection, step)]
-        reloaded = await _in_transaction(connection, lambda: _reload(connection, contents.code))
+        reloaded = await _in_transaction(
+            connection, lambda: reload(connection, contents.code, drop_dependents=drop_dependents)
+        )
     log.info("migrated", extra={"applied": applied, "files_loaded": len(reloaded)})
     return Migration(await _version(connection), tuple(applied), tuple(reloaded))
 
@@ -108,8 +116,8 @@ async def _is_current(connection: Connection, contents: Contents) -> bool:
         return True
     if await _version(connection) < len(contents.steps):
         return False
-    loaded = await _loaded(connection)
-    return loaded.keys() == _unchanged(loaded, contents.code) == {file.name for file in contents.code}
+    loaded = await loaded_files(connection)
+    return loaded.keys() == unchanged(loaded, contents.code) == {file.name for file in contents.code}
 
 
 async def _is_newer(connection: Connection, contents: Contents) -> bool:
@@ -128,7 +136,10 @@ async def _is_newer(connection: Connection, contents: Contents) -> bool:
 
 
 async def _apply(connection: Connection, step: Step) -> bool:
-    """Take one step, unless it was taken before."""
+    """Take one step, unless it was taken before.
+
+    If our own views are in its way, it is taken again with stand-ins for them, until their files are loaded.
+    """
 
     async def take() -> bool:
         inserted = await connection.fetchval(
@@ -137,63 +148,26 @@ async def _apply(connection: Connection, step: Step) -> bool:
             *(step.version, step.name, step.breaking),
         )
         if inserted is not None:
-            await _execute(connection, f"schema/{step.version:04}_{step.name}.sql", step.text)
+            await execute(connection, f"schema/{step.version:04}_{step.name}.sql", step.text)
         return inserted is not None
 
-    return await _in_transaction(connection, take)
+    async def take_with_standins() -> bool:
+        for row in await connection.fetch(STANDINS):
+            await connection.execute(row[0])
+        await connection.execute("update queen.schema_functions set hash = '' where name like 'views/%'")
+        return await take()
 
-
-async def _loaded(connection: Connection) -> dict[str, Any]:
-    rows = await connection.fetch(
-        f"select name, hash, creates, loaded_at, creates <@ array({CREATED}) as intact from queen.schema_functions"  # noqa: S608
-    )
-    return {row["name"]: row for row in rows}
-
-
-def _unchanged(loaded: dict[str, Any], code: tuple[File, ...]) -> set[str]:
-    """The files whose content is in the database already, all of it (a step may have dropped a view)."""
-    rows = ((file, loaded[file.name]) for file in code if file.name in loaded)
-    return {file.name for file, row in rows if row["hash"] == file.hash and row["intact"]}
-
-
-async def _reload(connection: Connection, code: tuple[File, ...]) -> list[str]:
-    """Drop what changed or disappeared, and all views; then load what is missing, in order."""
-    loaded = await _loaded(connection)
-    same = _unchanged(loaded, code)
-    if len(same) == len(code) == len(loaded):
-        return []
-    kept = {file.name for file in code if file.is_function} & same
-    # Dropped rather than replaced: `create or replace` refuses a new return type, and turns a new list of
-    # arguments into a second function. The last loaded goes first: views may use functions and other views.
-    for name in sorted(loaded.keys() - kept, key=lambda name: loaded[name]["loaded_at"], reverse=True):
-        for created in reversed(loaded[name]["creates"]):
-            kind, _, identity = created.partition(" ")
-            if kind == "materialized":
-                kind, identity = "materialized view", identity.removeprefix("view ")
-            await connection.execute(f"drop {kind} if exists {identity}")
-        await connection.execute("delete from queen.schema_functions where name = $1", name)
-    missing = [file for file in code if file.name not in kept]
-    for file in missing:
-        await _load(connection, file)
-    return [file.name for file in missing]
-
-
-async def _load(connection: Connection, file: File) -> None:
-    before = {row[0] for row in await connection.fetch(CREATED)}
-    await _execute(connection, file.name, file.text)
-    creates = [row[0] for row in await connection.fetch(CREATED) if row[0] not in before]
-    await connection.execute(
-        "insert into queen.schema_functions (name, hash, creates) values ($1, $2, $3)",
-        *(file.name, file.hash, creates),
-    )
-
-
-async def _execute(connection: Connection, name: str, text: str) -> None:
     try:
-        await connection.execute(text)
-    except asyncpg.PostgresError as error:
-        error.add_note(f"in {name}")
-        raise
+        return await _in_transaction(connection, take)
+    except (asyncpg.DependentObjectsStillExistError, asyncpg.FeatureNotSupportedError):
+        pass
+    try:
+        return await _in_transaction(connection, take_with_standins)
+    except asyncpg.DependentObjectsStillExistError as error:
+        raise ConfigurationError(
+            f"step {step.version:04} ({step.name}) changes objects on which others depend: {error.detail}. "
+            f"Nothing was changed. Drop these, and create them again after the migration."
+        ) from error
 
 
 async def _in_transaction(connection: Connection, work: Callable[[], Awaitable[T]]) -> T:

@@ -19,6 +19,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     lease_seconds: int
     retry_limit: int
     retry_delay_ms: int
+    retry_backoff: int
     delayed_processing_seconds: int
     window_buffer_seconds: int
     max_wait_seconds: int

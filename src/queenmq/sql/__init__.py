@@ -2,7 +2,8 @@
 
 schema/     numbered steps that change what is stored: run once, never edited
 functions/  one function per file, loaded again when the file changes
-views/      loaded again whenever any function or view has changed, as is every other file
+views/      the same
+grants.sql  the roles and their rights, given again after each migration that loads anything
 """
 
 import hashlib
@@ -34,8 +35,13 @@ class File:
 
     @property
     def is_function(self) -> bool:
-        """Whether it is reloaded for its own changes only; other code goes with any change."""
+        """Whether it creates a function."""
         return self.name.startswith("functions/")
+
+    @property
+    def is_grants(self) -> bool:
+        """Whether it gives rights, after everything else was loaded."""
+        return self.name == "grants.sql"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@
 \ir schema/0016_replica_identity.sql
 \ir schema/0017_erased_queues.sql
 \ir schema/0018_ttl.sql
+\ir schema/0019_retry_backoff.sql
 
 -- What callers remember belongs to one incarnation.
 \ir functions/current_incarnation.sql

@@ -33,6 +33,7 @@ NAMES = {
     "lease_seconds": "leaseTime",
     "retry_limit": "retryLimit",
     "retry_delay_ms": "retryDelay",
+    "retry_backoff": "retryBackoff",
     "priority": "priority",
     "max_queue_size": "maxSize",
     "delayed_processing_seconds": "delayedProcessing",
@@ -58,6 +59,7 @@ class Options(Struct, frozen=True, kw_only=True, rename=NAMES, forbid_unknown_fi
     lease_seconds: Annotated[int, Meta(ge=1, le=604_800)] | UnsetType = UNSET
     retry_limit: Annotated[int, Meta(ge=0, le=1_000)] | UnsetType = UNSET
     retry_delay_ms: Annotated[int, Meta(ge=0, le=86_400_000)] | UnsetType = UNSET
+    retry_backoff: Annotated[int, Meta(ge=1, le=10)] | UnsetType = UNSET
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] | UnsetType = UNSET
     max_queue_size: Annotated[int, Meta(ge=0, le=1_000_000_000_000)] | UnsetType = UNSET
     delayed_processing_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] | UnsetType = UNSET

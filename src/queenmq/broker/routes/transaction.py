@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from queenmq.broker import wire
 from queenmq.broker.auth import require
-from queenmq.broker.http import Request, Response, answer, hint_of
+from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routes import ack, push
 from queenmq.errors import InvalidArgument, LeaseGone, NotInLease, QueueFull, Refused, TooManyItems
 
@@ -146,4 +146,4 @@ def _is_refused(item: push.PushItem, refusal: Refused, broker: "Broker", produce
 
 
 def _refused(id: str, refusal: Refused, result: OperationResult) -> Response:
-    return answer(TransactionAnswer(id, False, [result], refusal.message, refusal.code, hint_of(refusal)))
+    return answer(TransactionAnswer(id, False, [result], refusal.message, refusal.code, refusal.hint))

@@ -12,6 +12,7 @@ OPTION_NAMES = {
     "lease_seconds": "leaseTime",
     "retry_limit": "retryLimit",
     "retry_delay_ms": "retryDelay",
+    "retry_backoff": "retryBackoff",
     "priority": "priority",
     "max_queue_size": "maxSize",
     "delayed_processing_seconds": "delayedProcessing",
@@ -34,6 +35,7 @@ class QueueOptions(TypedDict, total=False):
     lease_seconds: int
     retry_limit: int
     retry_delay_ms: int
+    retry_backoff: int
     priority: int
     max_queue_size: int
     delayed_processing_seconds: int
@@ -54,6 +56,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True, rename=OPTION_NAMES):
     lease_seconds: int
     retry_limit: int
     retry_delay_ms: int
+    retry_backoff: int
     priority: int
     max_queue_size: int
     delayed_processing_seconds: int

@@ -3,7 +3,7 @@
 -- One element of the first three arrays is one (partition, group, lease). Completed messages come
 -- as ranges, p_range_acks[i] saying which element a range belongs to; the others one by one with
 -- a status:
---   failed  delivered again, in order, after the retry delay (doubling), until the retry limit;
+--   failed  delivered again, in order, after the retry delay (times retry_backoff for each failure before), until the retry limit;
 --           then a dead letter (or expired, where the queue keeps none)
 --   retry   delivered again at once, without counting as a failure
 --   dlq     a dead letter at once
@@ -132,7 +132,7 @@ begin
                (h.done + h.dead + h.back) * h.lease as accepted,
                h.done * h.lease - h.acked - int8multirange(int8range(null, h.committed)) - h.dead as completed,
                h.dead - h.acked as buried, h.nacked + (h.back - h.acked) - h.done - h.dead as nacked,
-               m.committed, m.acked, q.retry_delay_ms,
+               m.committed, m.acked, q.retry_delay_ms, q.retry_backoff,
                q.name as queue_name, q.delayed_processing_seconds, q.window_buffer_seconds, h.retries
           from held h
           join queen.queue_groups g on g.id = h.group_id
@@ -163,7 +163,7 @@ begin
                    when d.committed >= d.next_offset then null
                    when (d.retries_left ->> d.committed::text)::int > 0
                    then p_now + make_interval(secs => least(greatest(3600, d.retry_delay_ms / 1000.0), d.retry_delay_ms / 1000.0
-                                              * 2 ^ least((d.retries_left ->> d.committed::text)::int - 1, 30)))
+                                              * d.retry_backoff ^ least((d.retries_left ->> d.committed::text)::int - 1, 30)))
                    when d.delayed_processing_seconds + d.window_buffer_seconds = 0 then p_now
                    else queen.ready_after(d.partition_id, d.committed, d.delayed_processing_seconds,
                                           d.window_buffer_seconds, p_now) end

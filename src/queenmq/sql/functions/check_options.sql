@@ -16,6 +16,7 @@ begin
     select o.key, o.value, a.least, a.most into v_bad
       from jsonb_each(p_options) as o
       left join (values ('lease_seconds', 1, 604800), ('retry_limit', 0, 1000), ('retry_delay_ms', 0, 86400000),
+                        ('retry_backoff', 1, 10),
                         ('priority', -1000000, 1000000), ('delayed_processing_seconds', 0, 31536000),
                         ('window_buffer_seconds', 0, 604800), ('max_wait_seconds', 0, 315360000),
                         ('ttl_seconds', 0, 315360000), ('max_queue_size', 0, 1000000000000), ('retention_seconds', 0, 315360000),
@@ -35,8 +36,8 @@ begin
     elsif v_bad.key in ('retention_enabled', 'encryption_enabled', 'dead_letter_enabled') then
         raise exception 'option % is %; it must be true or false', v_bad.key, v_bad.value using errcode = 'QN423';
     end if;
-    raise exception 'there is no option % (its value was %); there are lease_seconds, retry_limit, retry_delay_ms, priority, '
-                    'delayed_processing_seconds, window_buffer_seconds, max_wait_seconds, ttl_seconds, max_queue_size, '
+    raise exception 'there is no option % (its value was %); there are lease_seconds, retry_limit, retry_delay_ms, retry_backoff, '
+                    'priority, delayed_processing_seconds, window_buffer_seconds, max_wait_seconds, ttl_seconds, max_queue_size, '
                     'retention_enabled, retention_seconds, completed_retention_seconds, dedup_window_seconds, encryption_enabled, '
                     'dead_letter_enabled', v_bad.key, v_bad.value using errcode = 'QN423';
 end $$;

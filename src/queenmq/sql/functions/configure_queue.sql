@@ -41,6 +41,7 @@ begin
     update queen.queues
        set namespace = v_new.namespace, task = v_new.task, priority = v_new.priority,
            lease_seconds = v_new.lease_seconds, retry_limit = v_new.retry_limit, retry_delay_ms = v_new.retry_delay_ms,
+           retry_backoff = v_new.retry_backoff,
            delayed_processing_seconds = v_new.delayed_processing_seconds,
            window_buffer_seconds = v_new.window_buffer_seconds, max_wait_seconds = v_new.max_wait_seconds,
            ttl_seconds = v_new.ttl_seconds,
