@@ -58,4 +58,4 @@ def test_the_commands_and_the_program_of_the_readme_work_as_pasted(served, tmp_p
 
 @pytest.mark.parametrize("promise", ["At least once", "Exactly once", "At most once"])
 def test_the_readme_says_how_often_a_message_is_delivered(promise):
-    assert f"- **{promise}" in PAGE
+    assert f"\n| **{promise}** |" in PAGE

@@ -16,7 +16,8 @@ SIGNATURES = dict(re.findall(r"`queen\.(\w+)\(([^)…]*)\)`", PAGE))
 
 def arguments(text: str) -> list[str]:
     """What a function takes, without the clock."""
-    signature = re.split(r"^\)? ?returns |^language ", text[text.index("create function") :], flags=re.MULTILINE)[0]
+    code = re.sub(r"--.*", "", text[text.index("create function") :])
+    signature = re.split(r"^\)? ?returns |^language ", code, flags=re.MULTILINE)[0]
     return [name for name in re.findall(r"\b(p_\w+)\s+[a-z]", signature) if name != "p_now"]
 
 
