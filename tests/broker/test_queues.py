@@ -22,7 +22,8 @@ DEFAULTS = {
     "ttl": 0,
     "retentionEnabled": True,
     "retentionSeconds": 0,
-    "completedRetentionSeconds": 0,
+    "completedRetentionSeconds": 604_800,
+    "deadLetterRetentionSeconds": 2_592_000,
     "dedupWindowSeconds": 3600,
     "encryptionEnabled": False,
     "deadLetterQueue": True,
@@ -41,6 +42,7 @@ SETTINGS = {  # the settings of docs/queues.md as clients call them
     "ttl_seconds": "ttl",
     "retention_seconds": "retentionSeconds",
     "completed_retention_seconds": "completedRetentionSeconds",
+    "dead_letter_retention_seconds": "deadLetterRetentionSeconds",
     "dedup_window_seconds": "dedupWindowSeconds",
 }
 PAGE = (Path(__file__).parents[2] / "docs" / "queues.md").read_text()

@@ -97,7 +97,9 @@ def test_the_doctor_shows_the_address(private, dsn, capsys):
 
 def test_the_greeting_of_the_server_shows_the_address_quoted_for_a_shell(private, dsn):
     lines = iter(private[0].process.stdout.readline, "Ctrl-C stops it.\n")
-    assert f"  database   '{dsn}'\n" in list(lines)
+    greeting = list(lines)
+    assert f"  database   '{dsn}'\n" in greeting
+    assert "  retention  new queues keep finished messages 7 days, dead letters 30 days\n" in greeting
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another account for a moment")

@@ -134,6 +134,18 @@ async def test_completed_messages_are_deleted_and_others_stay(open_leader, conne
     assert (line.completed, line.pending, line.expired) == (3, 1, 0)
 
 
+async def test_dead_letters_are_deleted_when_they_are_old(open_leader, connection):
+    engine = await open_leader(upkeep_batch=1)
+    await engine.admin.configure_queue("orders", retry_limit=0)
+    for number in range(3):
+        await engine.push(messages("orders", number))
+        await ack(engine, await pop(engine, "orders"), "failed")
+    aged = "update queen.dead_letters set failed_at = failed_at - interval '31 days' where \"offset\" < 2"
+    assert await connection.execute(aged) == "UPDATE 2"
+    await until_asked(lambda: connection.fetchval("select count(*) = 1 from queen.dead_letters"))
+    assert [each.offset for each in await engine.admin.list_dead_letters("orders")] == [2]
+
+
 async def test_idle_partitions_are_removed_and_busy_ones_stay(open_leader, connection):
     engine = await open_leader(idle_partition_seconds=0.2, upkeep_batch=2)
     await engine.push([each for n in range(5) for each in messages("orders", n, partition=str(n))])

@@ -79,7 +79,7 @@ CREATE TABLE queen.queues (
     max_queue_size bigint DEFAULT 0 NOT NULL,
     retention_enabled boolean DEFAULT true NOT NULL,
     retention_seconds integer DEFAULT 0 NOT NULL,
-    completed_retention_seconds integer DEFAULT 0 NOT NULL,
+    completed_retention_seconds integer DEFAULT 604800 NOT NULL,
     dedup_window_seconds integer DEFAULT 3600 NOT NULL,
     encryption_enabled boolean DEFAULT false NOT NULL,
     dead_letter_enabled boolean DEFAULT true NOT NULL,
@@ -87,7 +87,9 @@ CREATE TABLE queen.queues (
     ttl_seconds integer DEFAULT 0 NOT NULL,
     age_limit_seconds integer GENERATED ALWAYS AS (COALESCE(LEAST(NULLIF(max_wait_seconds, 0), NULLIF(ttl_seconds, 0)), 0)) STORED,
     retry_backoff integer DEFAULT 1 NOT NULL,
+    dead_letter_retention_seconds integer DEFAULT 2592000 NOT NULL,
     CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
+    CONSTRAINT queues_dead_letter_retention_seconds_check CHECK (((dead_letter_retention_seconds >= 0) AND (dead_letter_retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
     CONSTRAINT queues_delayed_processing_seconds_check CHECK (((delayed_processing_seconds >= 0) AND (delayed_processing_seconds <= (86400 * 365)))),
     CONSTRAINT queues_lease_seconds_check CHECK (((lease_seconds >= 1) AND (lease_seconds <= (86400 * 7)))),
@@ -294,6 +296,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 -- function queen.resync_partition_lookup(text, timestamp with time zone)
 
 -- function queen.retain(integer, text, integer, timestamp with time zone)
+
+-- function queen.retain_dead_letters(integer, integer, timestamp with time zone)
 
 -- function queen.retry_counts(int8multirange[], jsonb, bigint, bigint)
 
@@ -839,7 +843,8 @@ CREATE TABLE queen.retention_history (
     messages bigint NOT NULL,
     unread bigint NOT NULL,
     newest_epoch smallint,
-    newest_xid xid8
+    newest_xid xid8,
+    dead_letters bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE queen.retention_history IS 'What retention deleted, and how much of it some group had not read.';

@@ -22,7 +22,7 @@ DEFAULTS: dict[str, Any] = {
     "ttl_seconds": 0,
     "max_queue_size": 0,
     "retention_seconds": 0,
-    "completed_retention_seconds": 0,
+    "completed_retention_seconds": 604800,
     "dedup_window_seconds": 3600,
     "dead_letter_enabled": True,
 }

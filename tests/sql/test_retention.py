@@ -39,8 +39,73 @@ async def stored(queue, partition="ann"):
     return tuple(row)
 
 
+async def test_a_new_queue_keeps_finished_messages_for_a_week_and_unread_ones_for_ever(queue):
+    await queue.push("orders", "ann", 1, 2)
+    await queue.push("orders", "bob", 3)
+    await read(queue, "g")
+    queue.clock.advance(7 * DAY)
+    assert await retain(queue) == 0
+    queue.clock.advance(1)
+    assert await retain(queue) == 2
+    queue.clock.advance(1000 * DAY)
+    assert await retain(queue) == 0
+    assert (await stored(queue), await stored(queue, "bob")) == ((2, 2), (0, 1))
+
+
+async def fail(queue, *values):
+    """Make dead letters; the clock goes on by a day after each."""
+    for value in values:
+        await queue.push("orders", "ann", value)
+        [delivery] = await queue.pop("g", "orders")
+        await queue.fail(delivery)
+        queue.clock.advance(DAY)
+
+
+async def retain_dead_letters(queue, limit=1000):
+    queue_id = await queue.connection.fetchval("select id from queen.queues where name = 'orders'")
+    [row] = await queue.call("retain_dead_letters", queue_id, limit, queue.clock.now)
+    return row[0]
+
+
+async def letters(queue):
+    return [row["offset"] for row in await queue.dead_letters("orders")]
+
+
+async def test_a_new_queue_keeps_dead_letters_for_thirty_days(queue):
+    await queue.configure("orders", retry_limit=0)
+    await fail(queue, 1, 2)
+    queue.clock.advance(28 * DAY)
+    assert await retain_dead_letters(queue) == 0
+    queue.clock.advance(1)
+    assert await retain_dead_letters(queue) == 1
+    assert await letters(queue) == [1]
+    history = await queue.connection.fetchrow("select * from queen.retention_history")
+    assert (history["dead_letters"], history["messages"], history["ran_at"]) == (1, 0, queue.clock.now)
+    assert await queue.connection.fetchval("select dead_lettered from queen.ledger") == 2
+
+
+async def test_dead_letters_go_in_batches_the_oldest_first(queue):
+    await queue.configure("orders", retry_limit=0, dead_letter_retention_seconds=60)
+    await fail(queue, 1, 2, 3)
+    assert await retain_dead_letters(queue, 2) == 2
+    assert await letters(queue) == [2]
+    assert [await retain_dead_letters(queue, 2) for _ in range(2)] == [1, 0]
+    with pytest.raises(InvalidArgument):
+        await retain_dead_letters(queue, 0)
+
+
+@pytest.mark.parametrize("options", [{"dead_letter_retention_seconds": 0}, {"retention_enabled": False}])
+async def test_dead_letters_stay_if_the_queue_says_so(queue, options):
+    await queue.configure("orders", retry_limit=0, **options)
+    await fail(queue, 1)
+    queue.clock.advance(1000 * DAY)
+    assert await retain_dead_letters(queue) == 0
+
+
 async def test_nothing_is_deleted_without_a_limit_or_when_switched_off(queue):
+    await queue.configure("orders", completed_retention_seconds=0)
     await queue.push("orders", "ann", 1)
+    await read(queue, "g")
     queue.clock.advance(1000 * DAY)
     assert await retain(queue) == 0
     await queue.configure("orders", retention_seconds=60, retention_enabled=False)

@@ -23,9 +23,11 @@ from queenmq.broker import logs, metrics, notices
 from queenmq.broker.exposure import check_protection, exposure, is_exposed
 from queenmq.broker.worker import READY, Given
 from queenmq.config import Settings, masked
+from queenmq.engine.database import Database
 from queenmq.engine.embedded import EmbeddedPostgres
 from queenmq.engine.embedded.supervisor import supervised
-from queenmq.errors import BY_CODE, ConfigurationError
+from queenmq.engine.retention import kept
+from queenmq.errors import BY_CODE, ConfigurationError, QueenError
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +63,7 @@ class Server:
         started = asyncio.create_task(ready.wait())
         await asyncio.wait((*tasks, stopped, started), return_when=asyncio.FIRST_COMPLETED)
         if started.done():
-            self._greet(given)
+            self._greet(given, await _retention(given[0]))
         await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
         self._stop.set()
         started.cancel()
@@ -78,7 +80,7 @@ class Server:
         async with supervised(postgres, partial(notices.write, directory)):
             yield msgspec.structs.replace(self._settings, dsn=await postgres.create_database())
 
-    def _greet(self, given: Given) -> None:
+    def _greet(self, given: Given, retention: str | None) -> None:
         port = given[1]
         scheme = "http" if self._settings.tls_cert is None else "https"
         url = f"{scheme}://{_in_url(self._settings.host)}:{port}"
@@ -86,6 +88,8 @@ class Server:
         if self._settings.dsn is None:
             self._say(f"  data       {self._settings.data_dir} (a private PostgreSQL)")
         self._say(f"  database   {shlex.quote(masked(given[0].dsn or ''))}")
+        if retention is not None:
+            self._say(f"  retention  {retention}")
         self._say(f"  try it     {url}/docs")
         self._say(f"  dashboard  {url}/ (to come)")
         self._say(f"  workers    {self._workers}")
@@ -148,6 +152,21 @@ class Server:
             log.error("a worker did not stop in time and was killed")
             process.kill()
             await ended
+
+
+async def _retention(settings: Settings) -> str | None:
+    """What is kept, for the greeting; None if PostgreSQL has gone away since the workers were ready."""
+    assert settings.dsn is not None
+    database = Database(settings.dsn, settings)
+    try:
+        await database.open()
+        try:
+            return (await kept(database)).sentence
+        finally:
+            await database.close()
+    except QueenError as error:
+        log.warning("the retention of the queues could not be read", extra={"reason": str(error)})
+        return None
 
 
 def check_certificate(settings: Settings) -> None:

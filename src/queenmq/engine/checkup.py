@@ -10,6 +10,7 @@ from queenmq import __version__
 from queenmq.diagnosis import Check, Checkup, Severity
 from queenmq.engine.database import Database
 from queenmq.engine.failover import check_failover
+from queenmq.engine.retention import kept
 from queenmq.sql import Contents
 
 VERSION_MIN = 14
@@ -61,6 +62,7 @@ async def check_up(database: Database) -> Checkup:
     checks += [_schema(schema), clock("clock", "PostgreSQL", facts["now"], asked_at, answered_at)]
     if schema == _newest_schema():
         checks.append(_inbox(await database.value(SET_ASIDE)))
+        checks.append((await kept(database)).check(answered_at))
     checks += await check_failover(database)
     checks += _disk_of_postgres(facts)
     return Checkup(version=__version__, now=datetime.now(UTC), checks=checks)

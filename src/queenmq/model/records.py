@@ -28,6 +28,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     retention_enabled: bool
     retention_seconds: int
     completed_retention_seconds: int
+    dead_letter_retention_seconds: int
     dedup_window_seconds: int
     encryption_enabled: bool
     dead_letter_enabled: bool

@@ -20,6 +20,7 @@
 \ir schema/0017_erased_queues.sql
 \ir schema/0018_ttl.sql
 \ir schema/0019_retry_backoff.sql
+\ir schema/0020_retention.sql
 
 -- What callers remember belongs to one incarnation.
 \ir functions/current_incarnation.sql
@@ -193,6 +194,7 @@
 
 -- Upkeep.
 \ir functions/retain.sql
+\ir functions/retain_dead_letters.sql
 \ir functions/idle_partitions.sql
 \ir functions/remove_idle_partitions.sql
 \ir functions/resync_partition_lookup.sql

@@ -43,6 +43,7 @@ NAMES = {
     "retention_enabled": "retentionEnabled",
     "retention_seconds": "retentionSeconds",
     "completed_retention_seconds": "completedRetentionSeconds",
+    "dead_letter_retention_seconds": "deadLetterRetentionSeconds",
     "dedup_window_seconds": "dedupWindowSeconds",
     "encryption_enabled": "encryptionEnabled",
     "dead_letter_enabled": "deadLetterQueue",
@@ -69,6 +70,7 @@ class Options(Struct, frozen=True, kw_only=True, rename=NAMES, forbid_unknown_fi
     retention_enabled: bool | UnsetType = UNSET
     retention_seconds: DecadeSeconds | UnsetType = UNSET
     completed_retention_seconds: DecadeSeconds | UnsetType = UNSET
+    dead_letter_retention_seconds: DecadeSeconds | UnsetType = UNSET
     dedup_window_seconds: Annotated[int, Meta(ge=0, le=2_592_000)] | UnsetType = UNSET
     encryption_enabled: bool | UnsetType = UNSET
     dead_letter_enabled: bool | UnsetType = UNSET

@@ -22,6 +22,7 @@ OPTION_NAMES = {
     "retention_enabled": "retentionEnabled",
     "retention_seconds": "retentionSeconds",
     "completed_retention_seconds": "completedRetentionSeconds",
+    "dead_letter_retention_seconds": "deadLetterRetentionSeconds",
     "dedup_window_seconds": "dedupWindowSeconds",
     "encryption_enabled": "encryptionEnabled",
     "dead_letter_enabled": "deadLetterQueue",
@@ -45,6 +46,7 @@ class QueueOptions(TypedDict, total=False):
     retention_enabled: bool
     retention_seconds: int
     completed_retention_seconds: int
+    dead_letter_retention_seconds: int
     dedup_window_seconds: int
     encryption_enabled: bool
     dead_letter_enabled: bool
@@ -66,6 +68,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True, rename=OPTION_NAMES):
     retention_enabled: bool
     retention_seconds: int
     completed_retention_seconds: int
+    dead_letter_retention_seconds: int
     dedup_window_seconds: int
     encryption_enabled: bool
     dead_letter_enabled: bool

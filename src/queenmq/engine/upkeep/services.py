@@ -10,9 +10,22 @@ GROUP_CHUNK = 10_000  # partitions that a new group is walked up in one round
 GROUP_PAUSE_SECONDS = 2.0
 CALLS_KEPT_SECONDS = 600.0  # whoever lost an answer has asked, or given up, long before
 
-QUEUES_WITH_RETENTION = """
-select id from queen.queues
- where retention_enabled and (retention_seconds > 0 or completed_retention_seconds > 0) order by id
+# Queues whose oldest message, or oldest dead letter, is older than they have to keep: most queues need no call.
+QUEUES_WITH_OLD_MESSAGES = """
+select q.id from queen.queues q
+ cross join lateral (select s.created_at from queen.segments s where s.queue_id = q.id
+                      order by s.epoch, s.xid limit 1) as s
+ where q.retention_enabled
+   and s.created_at < clock_timestamp() - make_interval(secs => least(nullif(q.retention_seconds, 0),
+                                                                      nullif(q.completed_retention_seconds, 0)))
+ order by q.id
+"""
+QUEUES_WITH_OLD_DEAD_LETTERS = """
+select q.id from queen.queues q
+ cross join lateral (select d.failed_at from queen.dead_letters d where d.queue_id = q.id order by d.id limit 1) as d
+ where q.retention_enabled
+   and d.failed_at < clock_timestamp() - make_interval(secs => nullif(q.dead_letter_retention_seconds, 0))
+ order by q.id
 """
 INCOMPLETE_GROUP = "select id from queen.queue_groups where queue_wide and not complete order by id limit 1"
 
@@ -27,10 +40,17 @@ class Retention(Service):
         self._limit = settings.upkeep_batch
 
     async def run_once(self) -> bool:
-        """Walk every queue that has a limit, in bounded steps."""
-        for row in await self.database.rows(QUEUES_WITH_RETENTION):
+        """Walk every queue that has something older than it keeps, in bounded steps."""
+        for row in await self.database.rows(QUEUES_WITH_OLD_MESSAGES):
             await self._walk(row["id"])
+        for row in await self.database.rows(QUEUES_WITH_OLD_DEAD_LETTERS):
+            while await self._delete_dead_letters(row["id"]) >= self._limit:
+                pass
         return False
+
+    async def _delete_dead_letters(self, queue_id: int) -> int:
+        deleted: int = await self.database.value("select queen.retain_dead_letters($1, $2)", queue_id, self._limit)
+        return deleted
 
     async def _walk(self, queue_id: int) -> None:
         cursor: Any = None

@@ -20,7 +20,8 @@ begin
                         ('priority', -1000000, 1000000), ('delayed_processing_seconds', 0, 31536000),
                         ('window_buffer_seconds', 0, 604800), ('max_wait_seconds', 0, 315360000),
                         ('ttl_seconds', 0, 315360000), ('max_queue_size', 0, 1000000000000), ('retention_seconds', 0, 315360000),
-                        ('completed_retention_seconds', 0, 315360000), ('dedup_window_seconds', 0, 2592000),
+                        ('completed_retention_seconds', 0, 315360000), ('dead_letter_retention_seconds', 0, 315360000),
+                        ('dedup_window_seconds', 0, 2592000),
                         ('retention_enabled', null, null), ('encryption_enabled', null, null),
                         ('dead_letter_enabled', null, null)) as a (key, least, most) on a.key = o.key
      where a.key is null
@@ -38,7 +39,7 @@ begin
     end if;
     raise exception 'there is no option % (its value was %); there are lease_seconds, retry_limit, retry_delay_ms, retry_backoff, '
                     'priority, delayed_processing_seconds, window_buffer_seconds, max_wait_seconds, ttl_seconds, max_queue_size, '
-                    'retention_enabled, retention_seconds, completed_retention_seconds, dedup_window_seconds, encryption_enabled, '
-                    'dead_letter_enabled', v_bad.key, v_bad.value using errcode = 'QN423';
+                    'retention_enabled, retention_seconds, completed_retention_seconds, dead_letter_retention_seconds, '
+                    'dedup_window_seconds, encryption_enabled, dead_letter_enabled', v_bad.key, v_bad.value using errcode = 'QN423';
 end $$;
 comment on function queen.check_options is 'QN423 unless every queue option is known and in its range.';

@@ -47,6 +47,7 @@ begin
            ttl_seconds = v_new.ttl_seconds,
            max_queue_size = v_new.max_queue_size, retention_enabled = v_new.retention_enabled,
            retention_seconds = v_new.retention_seconds, completed_retention_seconds = v_new.completed_retention_seconds,
+           dead_letter_retention_seconds = v_new.dead_letter_retention_seconds,
            dedup_window_seconds = v_new.dedup_window_seconds, encryption_enabled = v_new.encryption_enabled,
            dead_letter_enabled = v_new.dead_letter_enabled
      where id = v_old.id
