@@ -316,7 +316,7 @@ def _date(second: int) -> bytes:
 def _framed(response: Response, *, keep: bool) -> bytes:
     """An answer as it travels."""
     head = _head(response.status, response.headers, keep)
-    if response.status == HTTPStatus.NO_CONTENT:
+    if response.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
         return b"%bdate: %b\r\n\r\n" % (head, _date(int(time())))
     return b"%bdate: %b\r\ncontent-length: %d\r\n\r\n%b" % (
         head,

@@ -90,8 +90,8 @@ class Server:
         self._say(f"  database   {shlex.quote(masked(given[0].dsn or ''))}")
         if retention is not None:
             self._say(f"  retention  {retention}")
+        self._say(f"  dashboard  {url}/")
         self._say(f"  try it     {url}/docs")
-        self._say(f"  dashboard  {url}/ (to come)")
         self._say(f"  workers    {self._workers}")
         if is_exposed(self._settings):
             self._say(f"  warning    {exposure(self._settings)}")

@@ -5,7 +5,7 @@ of statistics (see queen.queue_totals), so that looking costs little however man
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ T = TypeVar("T", bound=Struct)
 
 PARTITIONS_COUNTED_MAX = 1_000  # of one queue, when many are looked at
 PARTITIONS_COUNTED_OF_ONE_MAX = 10_000
+RATES_SINCE = timedelta(minutes=6)  # older counts say nothing about how fast something is now
 
 QUEUES = """
 select q.*, count(*) over () as queues from queen.queues q
@@ -51,6 +52,26 @@ select g.name, g.complete or not g.queue_wide as complete, w.partitions, w.lease
             count(*) filter (where c.lease_id is not null and c.ready_at > clock_timestamp()) as leases
        from queen.partition_consumers c where c.group_id = g.id and c.ready_at is not null) as w
  where g.queue_id = (select id from queen.queues where name = $1) order by g.name limit $2
+"""
+# From the rows that upkeep writes each minute: nothing is counted here. A queue has no rates before its second row.
+RATES = """
+select q.name as queue, q.max_queue_size, n.minute as counted_at, n.pending + n.leased as unfinished,
+       greatest(0, n.pushed - b.pushed) / extract(epoch from n.minute - b.minute)::float8 as pushed_per_second,
+       greatest(0, n.completed - b.completed) / extract(epoch from n.minute - b.minute)::float8 as completed_per_second,
+       n.pending + n.leased - f.pending - f.leased as growth,
+       extract(epoch from n.minute - f.minute)::float8 as growth_seconds
+  from queen.queues q
+ cross join lateral (
+     select s.* from queen.stats s where s.queue_id = q.id order by s.minute desc limit 1) as n
+  left join lateral (
+     select s.* from queen.stats s where s.queue_id = q.id and s.minute < n.minute
+      order by s.minute desc limit 1) as b on true
+  left join lateral (
+     select s.* from queen.stats s
+      where s.queue_id = q.id and s.minute between n.minute - $1::interval and n.minute - interval '1 minute'
+      order by s.minute limit 1) as f on true
+ where n.minute > clock_timestamp() - $1::interval
+ order by q.name
 """
 OVERVIEW = """
 select (select array_agg(id order by id) from queen.queues) as queue_ids,
@@ -138,6 +159,22 @@ class TrafficStep(Struct, frozen=True, kw_only=True):
     dead_lettered: int
     expired: int
     unfinished: int | None
+
+
+class QueueRates(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How fast a queue is written and finished, as of `countedAt`; null as long as it was counted only once.
+
+    `growth`: how many unfinished messages more it has than `growthSeconds` before.
+    """
+
+    queue: str
+    max_queue_size: int
+    counted_at: datetime
+    unfinished: int
+    pushed_per_second: float | None
+    completed_per_second: float | None
+    growth: int | None
+    growth_seconds: float | None
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -239,6 +276,10 @@ class Statistics:
         call = "select * from queen.traffic($1, $2, $3, $4, $5, $6)"
         rows = await self._database.rows(call, since, until, step, queue, namespace, task)
         return [_struct(TrafficStep, row) for row in rows]
+
+    async def rates(self) -> list[QueueRates]:
+        """How fast each queue is written and finished; queues that nobody has counted lately are not there."""
+        return [_struct(QueueRates, row) for row in await self._database.rows(RATES, RATES_SINCE)]
 
     async def postgres(self) -> tuple[PostgresStats, list[TableSize]]:
         """The database and our tables in it, as PostgreSQL sees them."""
