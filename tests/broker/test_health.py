@@ -79,7 +79,13 @@ async def test_traffic_is_counted(http, root, queue):
         "pushed": 3,
         "popped": 2,
         "acked": 2,
+        "retried": 0,
+        "deadLettered": 0,
     }
+    assert after["leases"]["granted"] == before["leases"]["granted"] + 1
+    for phase in ("wait", "lease", "read", "encode"):
+        assert after["popPhases"][phase]["count"] == before["popPhases"][phase]["count"] + 1
+        assert after["popPhases"][phase]["seconds"] > before["popPhases"][phase]["seconds"]
     assert after["database"]["calls"] > before["database"]["calls"]
     for operation in ("push", "pop", "ack"):
         assert after["batching"][operation]["requests"] == before["batching"][operation]["requests"] + 1
@@ -105,6 +111,55 @@ async def test_prometheus_reads_the_same_figures(http, root, queue):
     assert pushes == next(r["count"] for r in told["requests"] if (r["route"], r["status"]) == (key[1], 201))
     assert found["queen_request_seconds_sum"][key] > 0
     assert found["queen_workers"][()] == 1
+
+
+async def test_retries_dead_letters_and_leases_are_counted(serve):
+    server = await serve()
+    async with server.client() as http:
+        assert (
+            await http.post("/configure", json={"queue": "orders", "options": {"retryDelay": 0}})
+        ).status_code == 200
+        await push(http, "orders", 1, 2, 3)
+        (one, two, _) = (await pop(http, "orders", batch=3))["messages"]
+        await ack(http, two, status="failed")
+        await ack(http, one, status="dlq")
+        told = (await http.get(f"{server.url}/metrics")).json()
+        assert (told["messages"]["retried"], told["messages"]["deadLettered"]) == (1, 1)
+        assert told["leases"] == {"granted": 1, "active": 1}
+        assert told["deadLetters"] == [{"queue": "orders", "stored": 1}]
+        http.base_url = server.url
+        found = await figures(http)
+        assert found["queen_messages_retried_total"] == found["queen_messages_dead_lettered_total"] == {(): 1}
+        assert found["queen_leases_granted_total"] == found["queen_active_leases"] == {(): 1}
+        assert found["queen_dead_letters"] == {("orders",): 1}
+        assert found["queen_pop_phase_seconds_count"] == dict.fromkeys(
+            [("wait",), ("lease",), ("read",), ("encode",)], 1
+        )
+
+
+async def test_checks_of_parked_polls_and_shared_calls_are_counted(serve):
+    server = await serve(poll_interval_min_ms=10, poll_interval_max_ms=20)
+    async with server.client() as http:
+
+        async def until(holds):
+            async with asyncio.timeout(60):
+                while not holds(told := (await http.get(f"{server.url}/metrics")).json()):
+                    pass
+            return told
+
+        empty = pop(http, "empty", status=204, wait="true", timeout=2_000)
+        pushes = [push(http, "orders", number) for number in range(40)]
+        polls = asyncio.gather(empty, *pushes)
+        told = await until(lambda told: told["polls"]["pendingCheckMisses"] > 0)
+        polls_now = told["polls"]
+        assert polls_now["pendingChecks"] == polls_now["pendingCheckHits"] + polls_now["pendingCheckMisses"]
+        await polls
+        batching = (await http.get(f"{server.url}/metrics")).json()["batching"]["push"]
+        assert batching["roundTripsSaved"] == batching["requests"] - batching["batches"] > 0
+        http.base_url = server.url
+        found = await figures(http)
+        assert found["queen_round_trips_saved_total"]["push",] == batching["roundTripsSaved"]
+        assert found["queen_pending_checks_total"][()] >= polls_now["pendingChecks"]
 
 
 async def test_metrics_tell_of_queues_and_groups(serve):

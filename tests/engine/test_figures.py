@@ -8,10 +8,11 @@ from tests.engine.shorthand import messages, pop
 async def test_queues_and_groups_are_told_with_the_fullest_first(engine):
     await engine.push([*messages("small", 1), *messages("large", 1, 2, 3)])
     await pop(engine, "large", group="g")
-    depths, lags = await engine.figures.read()
+    depths, lags, dead_letters, leases = await engine.figures.read()
     assert depths == [QueueDepth("large", 3, 3), QueueDepth("small", 1, 1)]
     assert [(lag.queue, lag.group, lag.messages) for lag in lags] == [("large", "g", 3)]
     assert lags[0].seconds > 0
+    assert (dead_letters, leases) == ([], 1)
 
 
 async def test_who_asks_often_does_not_ask_the_database(engine, monkeypatch):
@@ -20,7 +21,7 @@ async def test_who_asks_often_does_not_ask_the_database(engine, monkeypatch):
     await engine.push(messages("orders", 2))
     assert await engine.figures.read() == first
     monkeypatch.setattr(figures, "FRESH_SECONDS", 0)
-    depths, _ = await engine.figures.read()
+    depths, *_ = await engine.figures.read()
     assert depths == [QueueDepth("orders", 2, 2)]
 
 

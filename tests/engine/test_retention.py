@@ -92,4 +92,3 @@ async def test_the_doctor_asks_the_database(engine, connect):
         "new queues keep finished messages 7 days, dead letters 30 days; 2 queues of 3 keep everything"
     )
     await engine.database.value("select queen.purge_dead_letters(p_queue => 'log')")
-

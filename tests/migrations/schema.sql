@@ -435,21 +435,37 @@ CREATE TABLE queen.queue_groups (
 COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';
 
 CREATE VIEW queen.active_leases AS
- SELECT c.lease_id,
-    q.name AS queue,
-    p.name AS partition,
-    g.name AS group_name,
-    c.lease_from AS from_offset,
-    c.lease_to AS to_offset,
-    queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked)) AS remaining,
-    queen.count_lapses(c.lapses, c.committed) AS expiries,
-    c.ready_at AS expires_at,
-    (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left
-   FROM ((((( SELECT clock_timestamp() AS now) n
-     JOIN queen.partition_consumers c ON (((c.lease_id IS NOT NULL) AND (c.ready_at > n.now))))
-     JOIN queen.queue_groups g ON ((g.id = c.group_id)))
-     JOIN queen.partitions p ON ((p.id = c.partition_id)))
-     JOIN queen.queues q ON ((q.id = g.queue_id)));
+ SELECT lease_id,
+    queue,
+    partition,
+    group_name,
+    from_offset,
+    to_offset,
+    remaining,
+    expiries,
+    expires_at,
+    seconds_left,
+    queue AS queue_name,
+    partition AS partition_name,
+    group_name AS consumer_group,
+    expires_at AS lease_expires_at,
+    remaining AS message_count,
+    seconds_left AS seconds_remaining
+   FROM ( SELECT c.lease_id,
+            q.name AS queue,
+            p.name AS partition,
+            g.name AS group_name,
+            c.lease_from AS from_offset,
+            c.lease_to AS to_offset,
+            queen.multirange_size(((int8multirange(int8range(GREATEST(c.lease_from, c.committed), GREATEST(c.lease_from, c.committed, c.lease_to))) - c.acked) - c.nacked)) AS remaining,
+            queen.count_lapses(c.lapses, c.committed) AS expiries,
+            c.ready_at AS expires_at,
+            (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left
+           FROM ((((( SELECT clock_timestamp() AS now) n
+             JOIN queen.partition_consumers c ON (((c.lease_id IS NOT NULL) AND (c.ready_at > n.now))))
+             JOIN queen.queue_groups g ON ((g.id = c.group_id)))
+             JOIN queen.partitions p ON ((p.id = c.partition_id)))
+             JOIN queen.queues q ON ((q.id = g.queue_id)))) l;
 
 COMMENT ON VIEW queen.active_leases IS 'Leases that have not expired.';
 
@@ -753,19 +769,30 @@ CREATE VIEW queen.partition_totals AS
 COMMENT ON VIEW queen.partition_totals IS 'Per partition: messages stored, pending, leased and retrying.';
 
 CREATE VIEW queen.partition_utilisation AS
- SELECT q.name AS queue,
-    count(l.partition_id) AS partitions,
-    count(*) FILTER (WHERE (l.next_offset > l.start_offset)) AS with_messages,
-    count(*) FILTER (WHERE c.leased) AS leased,
-    count(*) FILTER (WHERE c.ready) AS ready,
-    count(*) FILTER (WHERE ((l.next_offset = l.start_offset) AND (NOT c.leased) AND (NOT c.ready))) AS idle
-   FROM ((queen.queues q
-     LEFT JOIN queen.partition_lookup l ON ((l.queue_id = q.id)))
-     LEFT JOIN LATERAL ( SELECT COALESCE(bool_or(((c_1.lease_id IS NOT NULL) AND (c_1.ready_at > clock_timestamp()))), false) AS leased,
-            COALESCE(bool_or((c_1.ready_at <= clock_timestamp())), false) AS ready
-           FROM queen.partition_consumers c_1
-          WHERE (c_1.partition_id = l.partition_id)) c ON ((l.partition_id IS NOT NULL)))
-  GROUP BY q.name;
+ SELECT queue,
+    partitions,
+    with_messages,
+    leased,
+    ready,
+    idle,
+    queue AS queue_name,
+    partitions AS total_partitions,
+    leased AS leased_partitions,
+    round(((100.0 * (leased)::numeric) / (NULLIF(partitions, 0))::numeric), 2) AS utilisation_pct,
+    round(((100.0 * (leased)::numeric) / (NULLIF(partitions, 0))::numeric), 2) AS utilization_pct
+   FROM ( SELECT q.name AS queue,
+            count(l.partition_id) AS partitions,
+            count(*) FILTER (WHERE (l.next_offset > l.start_offset)) AS with_messages,
+            count(*) FILTER (WHERE c.leased) AS leased,
+            count(*) FILTER (WHERE c.ready) AS ready,
+            count(*) FILTER (WHERE ((l.next_offset = l.start_offset) AND (NOT c.leased) AND (NOT c.ready))) AS idle
+           FROM ((queen.queues q
+             LEFT JOIN queen.partition_lookup l ON ((l.queue_id = q.id)))
+             LEFT JOIN LATERAL ( SELECT COALESCE(bool_or(((c_1.lease_id IS NOT NULL) AND (c_1.ready_at > clock_timestamp()))), false) AS leased,
+                    COALESCE(bool_or((c_1.ready_at <= clock_timestamp())), false) AS ready
+                   FROM queen.partition_consumers c_1
+                  WHERE (c_1.partition_id = l.partition_id)) c ON ((l.partition_id IS NOT NULL)))
+          GROUP BY q.name) u;
 
 COMMENT ON VIEW queen.partition_utilisation IS 'Partitions per queue: with messages, leased, ready, idle.';
 
@@ -942,7 +969,22 @@ CREATE VIEW queen.stuck_partitions AS
     n.failures,
     c.lease_id,
     c.ready_at,
-    (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left
+    (EXTRACT(epoch FROM (c.ready_at - n.now)))::double precision AS seconds_left,
+    q.name AS queue_name,
+    p.name AS partition_name,
+    g.name AS consumer_group,
+        CASE
+            WHEN (c.lease_id IS NOT NULL) THEN c.ready_at
+            ELSE NULL::timestamp with time zone
+        END AS lease_expires_at,
+        CASE
+            WHEN (c.lease_id IS NOT NULL) THEN c.last_served_at
+            ELSE NULL::timestamp with time zone
+        END AS lease_started_at,
+        CASE
+            WHEN (c.lease_id IS NOT NULL) THEN (EXTRACT(epoch FROM (n.now - c.last_served_at)))::double precision
+            ELSE NULL::double precision
+        END AS lease_held_seconds
    FROM (((((queen.partition_consumers c
      JOIN queen.queue_groups g ON ((g.id = c.group_id)))
      JOIN queen.queues q ON ((q.id = g.queue_id)))

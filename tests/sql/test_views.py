@@ -62,6 +62,9 @@ async def test_active_leases(queue):
     assert (row["lease_id"], row["queue"], row["group_name"]) == (delivery.lease_id, "orders", "g")
     assert (row["from_offset"], row["to_offset"], row["remaining"]) == (0, 5, 2)
     assert 90 < row["seconds_left"] <= 100
+    assert (row["queue_name"], row["partition_name"], row["consumer_group"]) == ("orders", "ann", "g")
+    assert (row["lease_expires_at"], row["message_count"]) == (row["expires_at"], 2)
+    assert row["seconds_remaining"] == row["seconds_left"]
     queue.clock.advance(-200)
     await queue.connection.execute("update queen.partition_consumers set ready_at = $1", queue.clock.now)
     assert await queue.connection.fetch("select * from queen.active_leases") == []
@@ -75,7 +78,13 @@ async def test_partition_utilisation(queue):
     [delivery] = await queue.pop("g", "orders")
     await queue.ack(delivery)
     await queue.pop("g", "orders")
-    assert await view(queue, "partition_utilisation", "*") == [("empty", 0, 0, 0, 0, 0), ("orders", 4, 3, 1, 1, 1)]
+    columns = "queue, partitions, with_messages, leased, ready, idle"
+    assert await view(queue, "partition_utilisation", columns) == [("empty", 0, 0, 0, 0, 0), ("orders", 4, 3, 1, 1, 1)]
+    columns = "queue_name, total_partitions, leased_partitions, utilisation_pct::text, utilization_pct::text"
+    assert await view(queue, "partition_utilisation", columns) == [
+        ("empty", 0, 0, None, None),
+        ("orders", 4, 1, "25.00", "25.00"),
+    ]
 
 
 async def test_stuck_partitions_say_why(queue):
@@ -106,6 +115,26 @@ async def test_stuck_partitions_say_why(queue):
         ("poison", "poison", 0, 2),
         ("retrying", "retrying", 0, 1),
     ]
+
+
+async def test_stuck_partitions_tell_since_when_a_lease_is_held(queue):
+    await queue.push("orders", "held", 1)
+    await queue.push("orders", "failed", 1)
+    queue.clock.advance(-100)
+    started = queue.clock.now
+    [held] = await queue.pop("g", "orders", "held", lease_seconds=60)
+    queue.clock.advance(50)
+    await queue.renew(held, 55)
+    queue.clock.advance(50)
+    [delivery] = await queue.pop("g", "orders", "failed")
+    await queue.fail(delivery)
+    columns = "partition_name, queue_name, consumer_group, lease_started_at, lease_expires_at = ready_at"
+    assert await view(queue, "stuck_partitions", columns) == [
+        ("failed", "orders", "g", None, None),
+        ("held", "orders", "g", started, True),
+    ]
+    [(seconds,), _] = await view(queue, "stuck_partitions", "lease_held_seconds", "lease_started_at")
+    assert 100 <= seconds < 160
 
 
 async def test_depth_is_what_some_group_has_yet_to_finish(queue):

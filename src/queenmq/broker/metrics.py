@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 from bisect import bisect_left
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WRITE_SECONDS = 1.0
 OPERATIONS = ("push", "pop", "ack")
+PHASES = ("wait", "lease", "read", "encode")  # of a pop
 ENDED = "ended"
 
 RequestKey = tuple[str, str, int]  # method, pattern, status
@@ -36,21 +38,32 @@ class Durations(Struct):
     seconds: float = 0.0
     buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
 
+    def note(self, seconds: float) -> None:
+        """Count one of them."""
+        self.count += 1
+        self.seconds += seconds
+        self.buckets[bisect_left(BUCKETS, seconds)] += 1
+
+    def add(self, other: "Durations") -> None:
+        """Add what another has counted."""
+        self.count += other.count
+        self.seconds += other.seconds
+        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
+
 
 class Numbers(Struct):
     """Everything that is counted in a worker, or in all of them."""
 
     requests: dict[str, Durations] = {}  # by method, pattern and status, with a blank between them
+    phases: dict[str, Durations] = {}  # of pops
     counters: dict[str, int] = {}
     gauges: dict[str, int] = {}
 
     def add(self, other: "Numbers") -> None:
         """Add what another has counted."""
-        for key, theirs in other.requests.items():
-            ours = self.requests.setdefault(key, Durations())
-            ours.count += theirs.count
-            ours.seconds += theirs.seconds
-            ours.buckets = [a + b for a, b in zip(ours.buckets, theirs.buckets, strict=True)]
+        for known, others_known in ((self.requests, other.requests), (self.phases, other.phases)):
+            for key, theirs in others_known.items():
+                known.setdefault(key, Durations()).add(theirs)
         for mine, others in ((self.counters, other.counters), (self.gauges, other.gauges)):
             for name, value in others.items():
                 mine[name] = mine.get(name, 0) + value
@@ -66,11 +79,15 @@ class Metrics:
         self.pushed = 0  # messages, bumped by the routes
         self.popped = 0
         self.acked = 0
+        self.retried = 0  # given back by an ack, to be delivered again
+        self.dead_lettered = 0  # by an ack
+        self.leases = 0  # granted: partitions that went to a consumer
         self.in_flight = 0  # requests
         self.directory = directory  # where workers leave their numbers for each other
         self._engine = engine
         self._path = directory / str(os.getpid())
         self._requests: dict[RequestKey, Durations] = {}
+        self._phases = {name: Durations() for name in PHASES}
 
     def answered(self, route: "Route | None", status: int, seconds: float) -> None:
         """Count a request."""
@@ -78,9 +95,12 @@ class Metrics:
         durations = self._requests.get(key)
         if durations is None:
             durations = self._requests[key] = Durations()
-        durations.count += 1
-        durations.seconds += seconds
-        durations.buckets[bisect_left(BUCKETS, seconds)] += 1
+        durations.note(seconds)
+
+    def served(self, phases: Mapping[str, float]) -> None:
+        """Count the phases of a pop."""
+        for name, seconds in phases.items():
+            self._phases[name].note(seconds)
 
     def own(self) -> Numbers:
         """What this worker has counted."""
@@ -89,6 +109,12 @@ class Metrics:
             "messages_pushed": self.pushed,
             "messages_popped": self.popped,
             "messages_acked": self.acked,
+            "messages_retried": self.retried,
+            "messages_dead_lettered": self.dead_lettered,
+            "leases_granted": self.leases,
+            "pending_checks": engine.waiting.checks_hit + engine.waiting.checks_missed,
+            "pending_check_hits": engine.waiting.checks_hit,
+            "pending_check_misses": engine.waiting.checks_missed,
             "database_calls": engine.database.calls,
             "segment_cache_hits": engine.segments.hits,
             "segment_cache_misses": engine.segments.misses,
@@ -97,8 +123,10 @@ class Metrics:
         for operation, batcher in zip(OPERATIONS, batchers, strict=True):
             counters[f"{operation}_requests"] = batcher.requests
             counters[f"{operation}_batches"] = batcher.batches
+            counters[f"{operation}_saved"] = batcher.saved
         gauges = {"workers": 1, "parked_polls": engine.waiting.parked, "requests_in_flight": self.in_flight}
-        return Numbers({" ".join(map(str, key)): each for key, each in self._requests.items()}, counters, gauges)
+        requests = {" ".join(map(str, key)): each for key, each in self._requests.items()}
+        return Numbers(requests, self._phases, counters, gauges)
 
     def total(self) -> Numbers:
         """What all workers have counted: this one until now, the others until they last wrote."""

@@ -42,7 +42,8 @@ class Batcher(Generic[Item, Answer]):
         ahead: int = 0,
         unclaimed: Callable[[Answer], None] = lambda _: None,
     ) -> None:
-        self.batches = 0  # for the metrics: requests / batches = round trips saved
+        self.batches = 0  # for the metrics: requests per batch
+        self.saved = 0  # round trips: requests that went out with another one
         self.requests = 0
         self._run = run
         self._calls_max = calls_max
@@ -110,6 +111,7 @@ class Batcher(Generic[Item, Answer]):
                 if self._waiting and self._may_start():
                     self._start()
                 self.batches += 1
+                self.saved += len(batch) - 1
                 self._serving += 1
                 try:
                     await self._serve(batch)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from queenmq.broker.app import Broker
 
 STATUSES: dict[str, AckStatus] = {status: status for status in get_args(AckStatus)} | {"success": "completed"}
+AGAIN: tuple[AckStatus, ...] = ("failed", "retry")  # unless the message becomes a dead letter
 NOT_FOUND = "Message not found"
 NO_LEASE = "Invalid or expired lease"  # clients of the original system look for this text
 NOT_LEASED = "Lease not found"
@@ -205,6 +206,8 @@ async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | 
             told = next(acked)
             if told.released:
                 ended[place.ack.lease_id] = None
+            broker.metrics.dead_lettered += told.dead_lettered
+            broker.metrics.retried += told.accepted and not told.dead_lettered and place.ack.status in AGAIN
             result = _result(index, body.transaction_id, place, told)
         else:
             result = AckResult(index, body.transaction_id, False, place.error, place.queue, place.partition)

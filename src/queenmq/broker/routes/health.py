@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from queenmq import __version__
 from queenmq.broker import notices
 from queenmq.broker.http import JSON, Request, Response, answer, encode
 from queenmq.broker.metrics import BUCKETS, OPERATIONS, Durations, Numbers
-from queenmq.engine.figures import GroupLag, QueueDepth
+from queenmq.engine.figures import DeadLetters, GroupLag, QueueDepth, Standing
 from queenmq.engine.readiness import ANSWER_SECONDS_MAX, POSTGRESQL, Obstacle
 from queenmq.errors import DatabaseUnavailable
 
@@ -56,12 +56,14 @@ class RouteMetrics(Struct):
     seconds: float
 
 
-class MessageMetrics(Struct):
+class MessageMetrics(Struct, rename="camel"):
     """Messages since the server was started."""
 
     pushed: int
     popped: int
     acked: int
+    retried: int
+    dead_lettered: int
 
 
 class BatchingMetrics(Struct, rename="camel"):
@@ -70,6 +72,7 @@ class BatchingMetrics(Struct, rename="camel"):
     requests: int
     batches: int
     requests_per_batch: float
+    round_trips_saved: int
 
 
 class DatabaseMetrics(Struct):
@@ -78,10 +81,27 @@ class DatabaseMetrics(Struct):
     calls: int
 
 
-class PollMetrics(Struct):
-    """Long polls that wait now."""
+class PollMetrics(Struct, rename="camel"):
+    """Long polls that wait now; how often the fallback asked about one, and found something or did not."""
 
     parked: int
+    pending_checks: int
+    pending_check_hits: int
+    pending_check_misses: int
+
+
+class LeaseMetrics(Struct):
+    """Leases that pops have granted, and those of all servers that are active now."""
+
+    granted: int
+    active: int
+
+
+class PhaseMetrics(Struct):
+    """What a phase of pops took."""
+
+    count: int
+    seconds: float
 
 
 class CacheMetrics(Struct):
@@ -113,9 +133,12 @@ class MetricsAnswer(Struct, rename="camel"):
     database: DatabaseMetrics
     polls: PollMetrics
     segment_cache: CacheMetrics
+    leases: LeaseMetrics
+    pop_phases: dict[str, PhaseMetrics]
     spool: SpoolMetrics | None
     queues: list[QueueDepth]
     groups: list[GroupLag]
+    dead_letters: list[DeadLetters]
 
 
 async def health(_broker: "Broker", _request: Request) -> Response:
@@ -150,20 +173,34 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
     """What the server has counted, as JSON."""
     numbers = broker.metrics.total()
     count = numbers.counters
-    depths, lags = await broker.engine.figures.read()
+    standing = await broker.engine.figures.read()
     return answer(
         MetricsAnswer(
             workers=numbers.gauges["workers"],
             requests_in_flight=numbers.gauges["requests_in_flight"],
             requests=[RouteMetrics(*labels, each.count, each.seconds) for labels, each in _requests(numbers)],
-            messages=MessageMetrics(count["messages_pushed"], count["messages_popped"], count["messages_acked"]),
-            batching={name: _batching(count[f"{name}_requests"], count[f"{name}_batches"]) for name in OPERATIONS},
+            messages=MessageMetrics(
+                count["messages_pushed"],
+                count["messages_popped"],
+                count["messages_acked"],
+                count["messages_retried"],
+                count["messages_dead_lettered"],
+            ),
+            batching={name: _batching(name, count) for name in OPERATIONS},
             database=DatabaseMetrics(count["database_calls"]),
-            polls=PollMetrics(numbers.gauges["parked_polls"]),
+            polls=PollMetrics(
+                numbers.gauges["parked_polls"],
+                count["pending_checks"],
+                count["pending_check_hits"],
+                count["pending_check_misses"],
+            ),
             segment_cache=CacheMetrics(count["segment_cache_hits"], count["segment_cache_misses"]),
+            leases=LeaseMetrics(count["leases_granted"], standing.active_leases),
+            pop_phases={name: PhaseMetrics(each.count, each.seconds) for name, each in numbers.phases.items()},
             spool=await _spool(broker),
-            queues=list(depths),
-            groups=list(lags),
+            queues=list(standing.depths),
+            groups=list(standing.lags),
+            dead_letters=list(standing.dead_letters),
         )
     )
 
@@ -171,8 +208,8 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
 async def prometheus(broker: "Broker", _request: Request) -> Response:
     """What the server has counted, as Prometheus reads it."""
     numbers = broker.metrics.total()
-    depths, lags = await broker.engine.figures.read()
-    families = [*_families(numbers), *_queue_families(depths, lags), *_spool_families(await _spool(broker))]
+    standing = await broker.engine.figures.read()
+    families = [*_families(numbers), *_queue_families(standing), *_spool_families(await _spool(broker))]
     return Response(200, generate_latest(_Collected(families)), (TEXT,))
 
 
@@ -201,8 +238,11 @@ def _requests(numbers: Numbers) -> Iterator[tuple[tuple[str, str, int], Duration
         yield (method, route, int(status)), durations
 
 
-def _batching(requests: int, batches: int) -> BatchingMetrics:
-    return BatchingMetrics(requests, batches, round(requests / batches, 2) if batches else 0.0)
+def _batching(operation: str, count: dict[str, int]) -> BatchingMetrics:
+    requests, batches = count[f"{operation}_requests"], count[f"{operation}_batches"]
+    return BatchingMetrics(
+        requests, batches, round(requests / batches, 2) if batches else 0.0, count[f"{operation}_saved"]
+    )
 
 
 def _families(numbers: Numbers) -> Iterator[Metric]:
@@ -213,20 +253,31 @@ def _families(numbers: Numbers) -> Iterator[Metric]:
     for (method, route, status), each in _requests(numbers):
         durations.add_metric((method, route, str(status)), _cumulative(each.buckets), each.seconds)
     yield durations
+    phases = HistogramMetricFamily("queen_pop_phase_seconds", "What the phases of pops took.", labels=("phase",))
+    for phase, each in numbers.phases.items():
+        phases.add_metric((phase,), _cumulative(each.buckets), each.seconds)
+    yield phases
     for name, help in (
         ("messages_pushed", "Messages pushed."),
         ("messages_popped", "Messages delivered."),
         ("messages_acked", "Messages acknowledged."),
+        ("messages_retried", "Messages that an ack gave back, to be delivered again."),
+        ("messages_dead_lettered", "Messages that an ack made dead letters."),
+        ("leases_granted", "Partitions that pops leased to consumers."),
+        ("pending_checks", "Parked polls that the fallback asked about."),
+        ("pending_check_hits", "Those for which there was something."),
+        ("pending_check_misses", "Those for which there was nothing."),
         ("database_calls", "Calls to the database."),
         ("segment_cache_hits", "Ranges of messages that were read from memory."),
         ("segment_cache_misses", "Ranges of messages that were read from the database."),
     ):
         yield CounterMetricFamily(f"queen_{name}", help, value=count[name])
-    for what, help in (
-        ("requests", "Requests that were gathered into calls to the database."),
-        ("batches", "Calls to the database that they became."),
+    for what, name, help in (
+        ("requests", "batched_requests", "Requests that were gathered into calls to the database."),
+        ("batches", "batched_batches", "Calls to the database that they became."),
+        ("saved", "round_trips_saved", "Requests that shared the call of another one."),
     ):
-        family = CounterMetricFamily(f"queen_batched_{what}", help, labels=("operation",))
+        family = CounterMetricFamily(f"queen_{name}", help, labels=("operation",))
         for operation in OPERATIONS:
             family.add_metric((operation,), count[f"{operation}_{what}"])
         yield family
@@ -238,19 +289,23 @@ def _families(numbers: Numbers) -> Iterator[Metric]:
         yield GaugeMetricFamily(f"queen_{name}", help, value=gauges[name])
 
 
-def _queue_families(depths: Sequence[QueueDepth], lags: Sequence[GroupLag]) -> Iterator[Metric]:
+def _queue_families(standing: Standing) -> Iterator[Metric]:
     stored = GaugeMetricFamily("queen_queue_stored_messages", "Messages kept in a queue.", labels=("queue",))
     depth = GaugeMetricFamily("queen_queue_depth", "Messages some group has not finished.", labels=("queue",))
-    for queue in depths:
+    for queue in standing.depths:
         stored.add_metric((queue.queue,), queue.stored)
         depth.add_metric((queue.queue,), queue.depth)
     labels = ("queue", "group")
     messages = GaugeMetricFamily("queen_group_lag_messages", "Messages a group has yet to finish.", labels=labels)
     seconds = GaugeMetricFamily("queen_group_lag_seconds", "Age of the oldest of them.", labels=labels)
-    for lag in lags:
+    for lag in standing.lags:
         messages.add_metric((lag.queue, lag.group), lag.messages)
         seconds.add_metric((lag.queue, lag.group), lag.seconds)
-    return iter((stored, depth, messages, seconds))
+    dead = GaugeMetricFamily("queen_dead_letters", "Dead letters that are stored.", labels=("queue",))
+    for each in standing.dead_letters:
+        dead.add_metric((each.queue,), each.stored)
+    leases = GaugeMetricFamily("queen_active_leases", "Leases that have not expired.", value=standing.active_leases)
+    return iter((stored, depth, messages, seconds, dead, leases))
 
 
 def _spool_families(spool: SpoolMetrics | None) -> Iterator[Metric]:

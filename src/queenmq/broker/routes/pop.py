@@ -89,7 +89,9 @@ async def pop(broker: "Broker", request: Request) -> Response:
     popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
     _note_times(request, popped, waited=wait)
     broker.metrics.popped += popped.message_count
+    broker.metrics.leases += sum(lease.id is not None for lease in popped.leases)
     if not popped.runs and empty_status == 204:
+        broker.metrics.served(request.phases)
         return EMPTY
     lease_id = str(popped.leases[0].id or "") if popped.leases else ""
     told = [broker.texts.told(popped.incarnation, run, lease_id) for run in popped.runs]
@@ -97,6 +99,7 @@ async def pop(broker: "Broker", request: Request) -> Response:
         broker.deliveries.remember(lease_id, zip(popped.runs, (each.names for each in told), strict=True))
     response = Response(200, _text(popped, lease_id, asked.group, (each.text for each in told)))
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
+    broker.metrics.served(request.phases)
     return response
 
 
@@ -104,7 +107,7 @@ def _note_times(request: Request, popped: Popped, *, waited: bool) -> None:
     """For the log of slow requests: what took how long. Who asked to wait is not slow while waiting."""
     phases = request.phases
     if popped.times is not None:
-        phases["lease"], phases["payload"] = popped.times.lease_seconds, popped.times.payload_seconds
+        phases["lease"], phases["read"] = popped.times.lease_seconds, popped.times.payload_seconds
     phases["wait"] = perf_counter() - request.started - sum(phases.values())
     if waited:
         request.parked_seconds = phases["wait"]

@@ -85,7 +85,7 @@ async def transaction(broker: "Broker", request: Request) -> Response:
     places = await ack.locate(broker, [each for _, each in acks], None)
     for (index, each), place in zip(acks, places, strict=True):
         if place.ack is None:
-            kind = LeaseGone if place.error == ack.NO_LEASE else NotInLease
+            kind = NotInLease if place.error == ack.NOT_FOUND else LeaseGone
             return _undone(id, kind(place.error), index, each)
     try:
         messages = push.outgoing([item for _, item in items], request.producer)

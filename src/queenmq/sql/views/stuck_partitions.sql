@@ -4,9 +4,17 @@
 -- abandoned  a lease that expired and that nobody has taken over
 -- retrying   the next message has failed before, or its lease expired
 -- poison     the next message is past the retry limit: one more expired lease and it is given up
+--
+-- The columns from queue_name on have the names of the original system's query. A lease starts when a pop gets it, and a renewal
+-- does not change that; without a lease these columns are null.
 create view queen.stuck_partitions as
 select q.name as queue, p.name as partition, g.name as group_name, r.reason, c.committed as "offset", n.failures,
-       c.lease_id, c.ready_at, extract(epoch from c.ready_at - n.now)::double precision as seconds_left
+       c.lease_id, c.ready_at, extract(epoch from c.ready_at - n.now)::double precision as seconds_left,
+       q.name as queue_name, p.name as partition_name, g.name as consumer_group,
+       case when c.lease_id is not null then c.ready_at end as lease_expires_at,
+       case when c.lease_id is not null then c.last_served_at end as lease_started_at,
+       case when c.lease_id is not null then extract(epoch from n.now - c.last_served_at)::double precision end
+           as lease_held_seconds
   from queen.partition_consumers c
   join queen.queue_groups g on g.id = c.group_id
   join queen.queues q on q.id = g.queue_id
