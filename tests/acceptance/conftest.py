@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.issuer import SECRET
 from tests.fixtures.servers import Served
 
 LOCK = Path(__file__).with_name("requirements.lock")
@@ -37,6 +38,15 @@ def server(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> It
     """A server to which not much is new: a subscription in mode `new` looks back two of these pauses."""
     settings: dict[str, object] = {"poll_interval_min_ms": 100, "poll_interval_max_ms": 100}
     served = Served(tmp_path_factory.mktemp("server") / "server", module_database, settings)
+    yield served
+    sys.stderr.write(served.log)
+    served.end()
+
+
+@pytest.fixture(scope="module")
+def guarded(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server that asks for a token."""
+    served = Served(tmp_path_factory.mktemp("guarded") / "server", module_database, {"auth_secret": SECRET})
     yield served
     sys.stderr.write(served.log)
     served.end()

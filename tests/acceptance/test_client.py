@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.issuer import token
+
 STEPS = Path(__file__).with_name("steps")
 CHAPTER_SECONDS_MAX = 300
+TOKENS = {"roles": {"roles": None, "role": "read-write"}}  # chapters that need one, and its claims
 
 
 def steps() -> list[tuple[str, str]]:
@@ -25,7 +28,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def told(client_python, server, tmp_path_factory):
+def told(client_python, server, guarded, tmp_path_factory):
     """What a chapter's steps have to tell: nothing, or what went wrong. Each chapter runs once."""
     chapters: dict[str, dict[str, str | None]] = {}
     directory = tmp_path_factory.mktemp("acceptance")
@@ -34,8 +37,9 @@ def told(client_python, server, tmp_path_factory):
     def tell(chapter: str) -> dict[str, str | None]:
         if chapter not in chapters:
             report = directory / chapter
+            url, tokens = (guarded.url, [token(**TOKENS[chapter])]) if chapter in TOKENS else (server.url, [])
             subprocess.run(
-                [client_python, STEPS / "runner.py", server.url, chapter, report],
+                [client_python, STEPS / "runner.py", url, chapter, report, *tokens],
                 env=environment,
                 check=True,
                 timeout=CHAPTER_SECONDS_MAX,

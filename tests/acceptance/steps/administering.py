@@ -54,6 +54,12 @@ async def a_queue_is_created_with_defaults(client, name):
     )
 
 
+async def two_limits_of_age_come_back_as_they_were_sent(client, name):
+    sent = {"max_wait_time_seconds": 3600, "ttl": 60}
+    shown = (await client.queue(name).config(sent).create())["options"]
+    assert (shown["maxWaitTimeSeconds"], shown["ttl"]) == (3600, 60)
+
+
 async def an_option_out_of_range_is_refused(client, name):
     assert await _status(client.queue(name).config({"lease_time": -1}).create()) == 400
     assert await _status(client.admin.get_queue(name)) == 404

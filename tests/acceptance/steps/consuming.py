@@ -157,6 +157,22 @@ async def a_failing_consumer_gets_the_message_again(client, name):
     assert attempts == [0, 1, 2]
 
 
+async def a_message_is_buried_before_an_idle_consumer_stops(client, name):
+    """With the default delay: every further attempt comes within two seconds."""
+    await client.queue(name).config({"retry_limit": 2}).create()
+    await _push(client, name, 1)
+    attempts = []
+
+    async def handle(message):
+        attempts.append(message["retryCount"])
+        raise ValueError("never")
+
+    await client.queue(name).batch(1).each().timeout_millis(500).idle_millis(2000).consume(handle)
+    assert attempts == [0, 1, 2]
+    [letter] = (await client.queue(name).dlq().get())["messages"]
+    assert letter["errorMessage"] == "never"
+
+
 async def a_consumer_may_acknowledge_by_itself(client, name):
     await client.queue(name).config(QUICK | {"retry_limit": 0}).create()
     await _push(client, name, 1, 2)
@@ -198,7 +214,8 @@ async def every_group_gets_everything(client, name):
 
 async def a_new_group_reads_from_the_beginning(client, name):
     await _push(client, name, 1)
-    assert await _values(client.queue(name).group("readers").subscription_mode("all")) == [1]
+    for mode in ("all", "from_beginning"):
+        assert await _values(client.queue(name).group(mode).subscription_mode(mode)) == [1]
 
 
 async def a_group_may_read_only_what_is_new(client, name):
