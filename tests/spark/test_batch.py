@@ -253,6 +253,19 @@ async def test_work_is_shared_by_messages_not_by_transactions(push, frame):
         ({"startingOffsets": "latest", "startingTimestamp": "0"}, "not both"),
         ({"minPartitions": "none"}, "minPartitions is a number"),
         ({"failOnDataLoss": "maybe"}, "failOnDataLoss is true or false"),
+        ({"payloadFormat": "jsn"}, "payloadFormat is json, binary, variant or the fields of a payload"),
+        ({"payloadFormat": "varient"}, 'not "varient"; did you mean "variant"?'),
+        ({"payloadFormat": "a bigit, b string"}, 'the field "a" cannot be a "bigit"; did you mean "bigint"?'),
+        ({"payloadFormat": "a int, b array<strin>"}, 'the field "b" cannot be a "strin"; did you mean "string"?'),
+        ({"payloadFormat": "a int b string"}, '"b" is not expected after the field "a"'),
+        ({"payloadFormat": "a-b int"}, 'the field "a" cannot be a "-"'),
+        ({"payloadFormat": "a int, b"}, 'the field "b" has no type'),
+        ({"payloadFormat": "a int,"}, "a field is expected where there is nothing"),
+        ({"payloadFormat": "a int, a string"}, 'payloadFormat gives the field "a" twice'),
+        ({"payloadFormat": "a struct<n int, n int>"}, 'payloadFormat gives the field "n" twice'),
+        ({"payloadFormat": "a array"}, 'the field "a" does not say what is in it'),
+        ({"payloadFormat": "a map<string>"}, "needs two types"),
+        ({"payloadFormat": "a array<int"}, 'a ">" is missing in the type of the field "a"'),
         ({"mode": "dropmalformed"}, "mode is permissive or failfast"),
         ({"url": "postgresql://me:pw-secret@127.0.0.1:1/x"}, "me:***@127.0.0.1:1/x cannot be reached"),
         ({"readUrl": "postgresql://me:pw-secret@127.0.0.1:1/x"}, "me:***@127.0.0.1:1/x cannot be reached"),
@@ -272,6 +285,17 @@ async def test_the_driver_is_told_the_sentence_the_code_and_the_hint(push, frame
         frame("nowhere").count()
     assert 'there is no queue "nowhere"' in str(refusal.value)
     assert "[QUEUE_NOT_FOUND] Names are case-sensitive" in str(refusal.value)
+    assert "Failed to generate Python data source read partitions: queenmq.errors.QueueNotFound: there is" in str(
+        refusal.value
+    )
+    assert "Traceback" not in str(refusal.value)
+
+
+async def test_errors_of_a_users_own_function_keep_their_traceback(spark, frame):
+    with pytest.raises(PySparkException):
+        frame("nowhere").count()
+    with pytest.raises(PySparkException, match="Traceback"):
+        spark.sparkContext.parallelize([0], 1).map(lambda zero: 1 / zero).collect()
 
 
 async def test_offsets_that_retention_has_deleted_are_data_loss(push, read, connection):

@@ -7,10 +7,12 @@ import zipfile
 
 import py4j
 import pyspark
+import pytest
+from pyspark.errors import PySparkException
 
 from queenmq.spark import java
 from queenmq.spark.home import ensure_home
-from queenmq.spark.session import DEFAULTS, _zipped
+from queenmq.spark.session import DEFAULTS, _zipped, register
 
 SCRIPT = """
 from queenmq.spark.session import _zipped, session
@@ -76,6 +78,20 @@ def test_secrets_are_redacted_and_settings_can_be_overridden(spark):
     assert "queen_dsn" in DEFAULTS["spark.redaction.regex"]
     assert spark.conf.get("spark.sql.streaming.metricsEnabled") == "false"
     assert spark.conf.get("spark.ui.enabled") == "false"
+
+
+def test_registering_changes_no_setting(spark):
+    pushdown = "spark.sql.python.filterPushdown.enabled"
+    read = spark.read.format("queen").options(url="postgresql://127.0.0.1:1/x", queue="orders", pushFilters="true")
+    spark.conf.set(pushdown, "false")  # as in a session that somebody else has made
+    try:
+        before = spark.conf.getAll
+        assert register(spark) is spark
+        assert spark.conf.getAll == before
+        with pytest.raises(PySparkException, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
+            read.load().count()
+    finally:
+        spark.conf.set(pushdown, "true")
 
 
 def test_local_files_have_no_checksums(spark, tmp_path):

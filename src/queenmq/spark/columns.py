@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from queenmq.errors import InvalidArgument
-from queenmq.spark.options import nearest
+from queenmq.spark.nearest import nearest
 
 COLUMNS = {
     "queue": "string",

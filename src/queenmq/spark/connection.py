@@ -4,6 +4,7 @@ One connection per task, and one per running query in the driver: no pool, nothi
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 import asyncpg
 
-from queenmq.config import Settings, masked
+from queenmq.config import Settings, hand_on, masked
 from queenmq.engine.database import LOST, sentence, translate
 from queenmq.engine.pooling import check_session
 from queenmq.engine.replication import NotReplicated, await_standbys
@@ -186,10 +187,16 @@ def connect_within(seconds: float, dsn: str) -> Connection:
 
 @contextmanager
 def explanations() -> Iterator[None]:
-    """Let our errors say their code and their hint in Spark's exception too, which shows a traceback."""
+    """Let our errors say their code and their hint in Spark's exception too, and nothing before their sentence.
+
+    Spark asks the environment at the time of the error whether a traceback comes first. The error ends the worker, so
+    those of other tasks keep their tracebacks.
+    """
     try:
         yield
     except QueenError as error:
+        if _is_worker():
+            hand_on("SPARK_HIDE_TRACEBACK", "1")
         raise explained(error) from error.__cause__
 
 
@@ -199,6 +206,12 @@ def explained(error: QueenError) -> QueenError:
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     return error
+
+
+def _is_worker() -> bool:
+    """Whether Spark has started this process: it runs a module of PySpark's, and not a user's program."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
 
 
 def _ours(error: asyncpg.PostgresError) -> QueenError:

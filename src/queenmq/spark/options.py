@@ -1,6 +1,5 @@
 """The options of `format("queen")`: read once, checked, with the nearest name for one that does not exist."""
 
-import difflib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -14,6 +13,9 @@ from msgspec import Meta, Struct
 from queenmq.config import Settings
 from queenmq.engine.embedded.local import session_dsn
 from queenmq.errors import InvalidArgument, InvalidTimestamp
+from queenmq.spark.columns import PAYLOAD_TYPES
+from queenmq.spark.ddl import check_fields
+from queenmq.spark.nearest import nearest
 
 READ = {
     "url", "readUrl", "queue", "partitions", "columns", "payloadFormat", "mode", "minPartitions", "failOnDataLoss",
@@ -88,13 +90,6 @@ class Options:
         return (self.read_url if reading else None) or self.url or session_dsn(Settings.load())
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean …?`, if anything is near enough."""
-    lower = {each.lower(): each for each in known}
-    found = difflib.get_close_matches(name.lower(), lower, n=1)
-    return f'; did you mean "{lower[found[0]]}"?' if found else ""
-
-
 def _field(option: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in option)
 
@@ -134,6 +129,21 @@ def _mode(option: str, text: str) -> str:
     if text.lower() not in MODES:
         raise InvalidArgument(f"{option} is {' or '.join(MODES)}, not {text!r}")
     return text.lower()
+
+
+def _payload_format(option: str, text: str) -> str:
+    """One of three words, or the DDL of the payload's fields."""
+    word = _text(option, text)
+    if not word.isidentifier():
+        check_fields(word)
+    elif word.lower() in PAYLOAD_TYPES:
+        return word.lower()
+    else:
+        raise InvalidArgument(
+            f'{option} is {", ".join(PAYLOAD_TYPES)} or the fields of a payload, such as "customer string, total '
+            f'double"; not "{word}"{nearest(word, PAYLOAD_TYPES)}'
+        )
+    return word
 
 
 def _moment(option: str, text: str) -> datetime:
@@ -187,6 +197,7 @@ _READERS = {
     "partitions": _names,
     "columns": _names,
     "mode": _mode,
+    "payloadFormat": _payload_format,
     "minPartitions": _number,
     "maxOffsetsPerTrigger": _number,
     "failOnDataLoss": _flag,

@@ -17,11 +17,10 @@ from queenmq.spark.java import ensure_java
 from queenmq.spark.source import QueenDataSource
 
 PACKAGE = Path(__file__).parents[1]
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 HANDED_ON = ("dsn", "session_dsn", "encryption_keys")  # what executors need of the environment
 
 DEFAULTS = {
-    PUSHDOWN: "true",
+    "spark.sql.python.filterPushdown.enabled": "true",  # the option pushFilters needs it
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|queen_dsn|session_dsn|queen_encryption_keys",
@@ -75,8 +74,7 @@ def session(
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make `format("queen")` known to a session that somebody else has made."""
-    spark.conf.set(PUSHDOWN, "true")
+    """Make `format("queen")` known to a session that somebody else has made; no setting of that changes."""
     spark.dataSource.register(QueenDataSource)
     return spark
 

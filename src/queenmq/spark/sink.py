@@ -19,7 +19,8 @@ from queenmq.engine.crypto import Cipher
 from queenmq.engine.partitions import check_name
 from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidPayload, PositionLost
 from queenmq.spark.connection import Connection, explanations
-from queenmq.spark.options import Options, nearest
+from queenmq.spark.nearest import nearest
+from queenmq.spark.options import Options
 from queenmq.spark.workers import working
 
 ENCRYPTED = "select encryption_enabled from queen.queues where name = $1"

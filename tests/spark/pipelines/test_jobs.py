@@ -81,6 +81,7 @@ def test_what_does_not_exist_is_refused_with_the_nearest_name(database, name, ar
     [
         ("[A_CONDITION] in Spark's words.\nmore", "[A_CONDITION] in Spark's words."),
         ("Traceback:\n  File\n queenmq.errors.QueueFull: it is full\n[QN429] hint", "it is full"),
+        ("[A_CONDITION] Failed to read: queenmq.errors.QueueFull: it is full\n[QN429] hint", "it is full"),
     ],
 )
 def test_what_fails_in_spark_is_told_in_one_line(database, monkeypatch, said, told):

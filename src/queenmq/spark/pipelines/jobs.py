@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from queenmq.errors import InvalidArgument, Refused
-from queenmq.spark.options import nearest
+from queenmq.spark.nearest import nearest
 from queenmq.spark.pipelines.aggregate import aggregate
 from queenmq.spark.pipelines.archive import archive, stop_archive
 from queenmq.spark.pipelines.history import history
@@ -21,7 +21,7 @@ from queenmq.spark.pipelines.stats import stats
 from queenmq.spark.pipelines.traces import traces
 from queenmq.spark.pipelines.triage import triage
 
-OURS = re.compile(r"^\s*queenmq\.[\w.]+: (.+)$", re.MULTILINE)  # as the last line of a traceback names it
+OURS = re.compile(r"(?:^\s*|: )queenmq\.[\w.]+: (.+)$", re.MULTILINE)  # as Spark shows an error of a worker
 
 JOBS: dict[str, Callable[..., Report]] = {
     "archive": archive,
