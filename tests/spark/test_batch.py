@@ -216,6 +216,9 @@ async def test_encrypted_messages_are_decrypted_in_the_task(database, read, monk
         await engine.push([Outgoing("secrets", b'{"pin":1}', "ann")])
     with pytest.raises(EncryptionRequired):
         await read("secrets")
+    for payload_format in ("json", "binary", "pin int"):
+        [row] = await read("secrets", undecryptable="null", payloadFormat=payload_format)
+        assert row["payload"] is None
     monkeypatch.setenv("QUEEN_ENCRYPTION_KEYS", KEYS)
     assert values(await read("secrets")) == [{"pin": 1}]
 
@@ -266,6 +269,7 @@ async def test_work_is_shared_by_messages_not_by_transactions(push, frame):
         ({"payloadFormat": "a array"}, 'the field "a" does not say what is in it'),
         ({"payloadFormat": "a map<string>"}, "needs two types"),
         ({"payloadFormat": "a array<int"}, 'a ">" is missing in the type of the field "a"'),
+        ({"undecryptable": "drop"}, "undecryptable is error or null"),
         ({"mode": "dropmalformed"}, "mode is permissive or failfast"),
         ({"url": "postgresql://me:pw-secret@127.0.0.1:1/x"}, "me:***@127.0.0.1:1/x cannot be reached"),
         ({"readUrl": "postgresql://me:pw-secret@127.0.0.1:1/x"}, "me:***@127.0.0.1:1/x cannot be reached"),

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from queenmq.engine.crypto import Cipher
+from queenmq.errors import EncryptionRequired
 from queenmq.spark.columns import ERROR_COLUMN
 from queenmq.spark.cutting import elements, joined
 from queenmq.spark.payloads import Payloads
@@ -35,12 +36,18 @@ _PREFIX = 26  # characters of a message id that are the same in the whole segmen
 
 
 class Assembler:
-    """Makes record batches of one schema out of rows that are segments."""
+    """Makes record batches of one schema out of rows that are segments.
 
-    def __init__(self, schema: StructType, queues: dict[int, str], cipher: Cipher, *, failfast: bool) -> None:
+    If it is `tolerant`, a payload that cannot be decrypted is null, not an error.
+    """
+
+    def __init__(
+        self, schema: StructType, queues: dict[int, str], cipher: Cipher, *, failfast: bool, tolerant: bool = False
+    ) -> None:
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._queues = queues
         self._cipher = cipher
+        self._tolerant = tolerant
         self._wants_errors = ERROR_COLUMN in self._schema.names
         self._payloads = Payloads(schema, self._schema, failfast=failfast)
 
@@ -49,7 +56,9 @@ class Assembler:
         messages = Messages(rows, self._queues, ordered=ordered)
         arrays: dict[str, pa.Array] = {}
         if "payload" in self._schema.names or self._wants_errors:
-            arrays["payload"], arrays[ERROR_COLUMN] = self._payloads.array(messages.payloads(self._cipher))
+            arrays["payload"], arrays[ERROR_COLUMN] = self._payloads.array(
+                messages.payloads(self._cipher, tolerant=self._tolerant)
+            )
         for field in self._schema:
             if field.name not in arrays:
                 arrays[field.name] = messages.column(field.name)
@@ -98,15 +107,21 @@ class Messages:
                 found = self._repeated(self._columns[name])
         return found
 
-    def payloads(self, cipher: Cipher) -> pa.Array:
-        """The JSON text of each message, as bytes."""
+    def payloads(self, cipher: Cipher, *, tolerant: bool) -> pa.Array:
+        """The JSON text of each message, as bytes; if `tolerant`, null where it cannot be decrypted."""
         found = elements(self._columns["payloads"], self._counts)
         if any(self._columns["encrypted"]):
             pieces = found.to_pylist()
             encrypted = np.array(self._columns["encrypted"], bool)[self._index]
+            lost = False
             for place in np.flatnonzero(encrypted).tolist():
-                pieces[place] = cipher.decrypt(pieces[place])
-            found = joined(pieces)
+                try:
+                    pieces[place] = cipher.decrypt(pieces[place])
+                except EncryptionRequired:
+                    if not tolerant:
+                        raise
+                    pieces[place], lost = None, True
+            found = pa.array(pieces, pa.binary()) if lost else joined(pieces)
         return found
 
     def kept(self) -> npt.NDArray[np.bool_] | None:

@@ -32,11 +32,14 @@ ALL = (*COLUMNS, ERROR_COLUMN, *DEAD_LETTER_COLUMNS)
 PAYLOAD_TYPES = {"json": "string", "binary": "binary", "variant": "variant"}
 
 
-def table(payload_format: str, columns: Sequence[str] = (), *, dead_letters: bool = False) -> str:
+def table(
+    payload_format: str, columns: Sequence[str] = (), *, dead_letters: bool = False, undecryptable: bool = False
+) -> str:
     """The schema of a read as DDL: all columns, or those that were asked for.
 
     payload_format is json, binary, variant, or itself the DDL of the payload's fields. A payload that does not fit the
-    fields is null, and a dead letter may be of a partition that is gone.
+    fields is null, and so is one that cannot be decrypted, if that is no error. A dead letter may be of a partition
+    that is gone.
     """
     found = dict(COLUMNS)
     if payload_format in PAYLOAD_TYPES:
@@ -44,7 +47,10 @@ def table(payload_format: str, columns: Sequence[str] = (), *, dead_letters: boo
     else:
         found["payload"] = f"struct<{payload_format}>"
         found[ERROR_COLUMN] = "string"
-    for name in ALWAYS - ({"payload"} if ERROR_COLUMN in found else set()) - ({"partition"} if dead_letters else set()):
+    may_be_null = ({"payload"} if undecryptable or ERROR_COLUMN in found else set()) | (
+        {"partition"} if dead_letters else set()
+    )
+    for name in ALWAYS - may_be_null:
         found[name] += " not null"
     if dead_letters:
         found |= DEAD_LETTER_COLUMNS

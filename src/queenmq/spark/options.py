@@ -21,7 +21,7 @@ READ = {
     "url", "readUrl", "queue", "partitions", "columns", "payloadFormat", "mode", "minPartitions", "failOnDataLoss",
     "startingOffsets", "startingTimestamp",
 }  # fmt: skip
-BATCH = READ | {"endingOffsets", "endingTimestamp", "includeDeadLetters", "pushFilters"}
+BATCH = READ | {"endingOffsets", "endingTimestamp", "includeDeadLetters", "pushFilters", "undecryptable"}
 STREAM = READ | {"group", "maxOffsetsPerTrigger"}
 WRITE = {"url", "queue", "partitionColumn", "transactionIdColumn", "traceIdColumn", "writeId"}
 STREAM_WRITE = WRITE - {"writeId"} | {"failOnDataLoss"}
@@ -37,6 +37,7 @@ class TickOption(Struct, forbid_unknown_fields=True):
 
 
 MODES = ("permissive", "failfast")
+UNDECRYPTABLE = ("error", "null")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Options:
     min_partitions: int | None = None
     fail_on_data_loss: bool = True
     include_dead_letters: bool = False
+    undecryptable: str = "error"
     push_filters: bool = False
     starting_offsets: Any = "earliest"
     ending_offsets: Any = "latest"
@@ -131,6 +133,12 @@ def _mode(option: str, text: str) -> str:
     return text.lower()
 
 
+def _undecryptable(option: str, text: str) -> str:
+    if text.lower() not in UNDECRYPTABLE:
+        raise InvalidArgument(f"{option} is {' or '.join(UNDECRYPTABLE)}, not {text!r}")
+    return text.lower()
+
+
 def _payload_format(option: str, text: str) -> str:
     """One of three words, or the DDL of the payload's fields."""
     word = _text(option, text)
@@ -198,6 +206,7 @@ _READERS = {
     "columns": _names,
     "mode": _mode,
     "payloadFormat": _payload_format,
+    "undecryptable": _undecryptable,
     "minPartitions": _number,
     "maxOffsetsPerTrigger": _number,
     "failOnDataLoss": _flag,

@@ -21,21 +21,22 @@ class Payloads:
         self._failfast = failfast
 
     def array(self, texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """The payloads, and for each of them what is wrong with it (null: nothing)."""
+        """The payloads, and for each of them what is wrong with it (null: nothing); a text that is null stays null."""
         if self._type in (pa.string(), pa.binary()):
             same = pa.Array.from_buffers(self._type, len(texts), texts.buffers())  # JSON is UTF-8: not checked again
             return same, pa.nulls(len(texts), pa.string())
         pieces = texts.to_pylist()
         if self._variant:
             return self._variants(pieces), pa.nulls(len(pieces), pa.string())
+        pieces = [b"null" if piece is None else piece for piece in pieces]
         try:
             return self._typed(pieces), pa.nulls(len(pieces), pa.string())
         except pa.ArrowInvalid:
             return self._one_by_one(pieces)
 
-    def _variants(self, pieces: Sequence[bytes]) -> pa.Array:
-        values = [VariantVal.parseJson(str(piece, "utf-8")) for piece in pieces]
-        return pa.array([{"value": each.value, "metadata": each.metadata} for each in values], self._type)
+    def _variants(self, pieces: Sequence[bytes | None]) -> pa.Array:
+        values = [None if piece is None else VariantVal.parseJson(str(piece, "utf-8")) for piece in pieces]
+        return pa.array([each and {"value": each.value, "metadata": each.metadata} for each in values], self._type)
 
     def _typed(self, pieces: Sequence[bytes]) -> pa.Array:
         """All of them in one go; raises when one does not fit."""

@@ -99,7 +99,9 @@ class Reading:
         """What makes record batches of the segments of a read."""
         from queenmq.spark.arrow import Assembler  # noqa: PLC0415 (the process of a stream's driver does without)
 
-        return Assembler(self._schema, wanted.queues, cipher, failfast=self._options.mode == "failfast")
+        options = self._options
+        failfast, tolerant = options.mode == "failfast", options.undecryptable == "null"
+        return Assembler(self._schema, wanted.queues, cipher, failfast=failfast, tolerant=tolerant)
 
     def _segments(self, connection: Connection, task: SegmentsTask, assembler: "Assembler") -> Iterator[pa.RecordBatch]:
         found = 0

@@ -35,7 +35,8 @@ class QueenDataSource(DataSource):
     minPartitions     so many tasks; by default one per 250,000 messages, up to 64
     failOnDataLoss    `true` (default): what was deleted before it could be read is an error
 
-    Batch alone: endingOffsets, endingTimestamp, includeDeadLetters, and pushFilters (docs/spark.md says when).
+    Batch alone: endingOffsets, endingTimestamp, includeDeadLetters, undecryptable (`error` or `null`), and pushFilters
+    (docs/spark.md says when).
     Stream alone: group (its lag shows, and retention waits for it) and maxOffsetsPerTrigger.
 
     Writing, batch and stream: url, queue, partitionColumn, transactionIdColumn, traceIdColumn; batch alone: writeId,
@@ -60,7 +61,12 @@ class QueenDataSource(DataSource):
         """The columns of a read as DDL."""
         with explanations():
             options = Options.of(self.options, BATCH | STREAM, "a read")
-            return columns.table(options.payload_format, options.columns, dead_letters=options.include_dead_letters)
+            return columns.table(
+                options.payload_format,
+                options.columns,
+                dead_letters=options.include_dead_letters,
+                undecryptable=options.undecryptable == "null",
+            )
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""

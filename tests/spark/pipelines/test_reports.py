@@ -5,14 +5,16 @@ import uuid
 import msgspec
 import pytest
 
+from queenmq.config import Settings
+from queenmq.engine import Engine
 from queenmq.errors import InvalidPayload
-from queenmq.model import Ack, PopRequest
+from queenmq.model import Ack, Outgoing, PopRequest
 from queenmq.spark.pipelines.page import write_page
 from queenmq.spark.pipelines.report import Report, Table
 from queenmq.spark.pipelines.schema import schema
 from queenmq.spark.pipelines.stats import stats
 from queenmq.spark.pipelines.traces import traces
-from queenmq.spark.pipelines.triage import OTHERWISE, suggest, triage
+from queenmq.spark.pipelines.triage import HIDDEN, OTHERWISE, suggest, triage
 
 
 async def give_up(engine, queue, *errors):
@@ -78,6 +80,22 @@ async def test_triage_groups_dead_letters_by_error_and_shape(push, perform, engi
     }
     assert len({row["payload"] for row in report.tables["kinds"].records()}) == 3
     assert (await perform(triage, dry_run=True)).facts["dead_letters"] == 4
+
+
+async def test_triage_passes_over_what_it_cannot_decrypt_and_counts_it(database, perform, monkeypatch):
+    settings = Settings.load({}, upkeep="false", encryption_keys=f"old:{'A' * 43}=")
+    async with Engine(database, settings) as engine:
+        await engine.admin.configure_queue("secrets", encryption_enabled=True)
+        await engine.push([Outgoing("secrets", b'{"pin": 1}'), Outgoing("secrets", b'{"pin": 2}')])
+        await give_up(engine, "secrets", "timeout", "timeout")
+        await engine.push([Outgoing("plain", b'{"pin": 3}')])
+        await give_up(engine, "plain", "timeout")
+    monkeypatch.setenv("QUEEN_ENCRYPTION_KEYS", f"old:{'B' * 43}=")  # another key of the same name
+    report = await perform(triage)
+    assert (report.facts["dead_letters"], report.facts["not decrypted"]) == (3, 2)
+    kinds = {(row["queue"], row["letters"], row["payload"]) for row in report.tables["kinds"].records()}
+    assert kinds == {("secrets", 2, HIDDEN), ("plain", 1, "OBJECT<pin: NUMBER>")}
+    assert {row["payload"] for row in report.tables["samples"].records()} == {HIDDEN, '{"pin": 3}'}
 
 
 @pytest.mark.parametrize(

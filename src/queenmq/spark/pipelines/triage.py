@@ -30,11 +30,15 @@ SUGGESTIONS = (  # what the error says, and what to do: the first that matches
     (f"(?i){PAYLOAD}", "fix first: the consumer does not take this payload"),
     (f"(?i){WORLD}", "look: the world is not as the message supposes"),
 )
+HIDDEN = "(cannot be decrypted)"
 OTHERWISE = "look: nothing is known about this error"
 
 
 def triage(job: Job, *, queues: Sequence[str] = ()) -> Report:
-    """Group dead letters by queue, group, error and shape of the payload; the largest groups first."""
+    """Group dead letters by queue, group, error and shape of the payload; the largest groups first.
+
+    Payloads for which this process has no key have no shape and no sample; they are counted.
+    """
     names = list(queues) or [row["name"] for row in job.connection.rows(QUEUES)]
     for name in names:
         job.queue_id(name)
@@ -43,17 +47,20 @@ def triage(job: Job, *, queues: Sequence[str] = ()) -> Report:
             "select count(*) from queen.dead_letters d join queen.queues q on q.id = d.queue_id where q.name = any ($1)"
         )
         return Report("dlq-triage", 0, {"queues": names, "dead_letters": job.connection.value(count, names)})
-    letters = job.read(",".join(names), includeDeadLetters="true", startingOffsets="latest").where("group is not null")
+    options = {"includeDeadLetters": "true", "startingOffsets": "latest", "undecryptable": "null"}
+    letters = job.read(",".join(names), **options).where("group is not null")
     grouped = (
         letters.withColumn("kind", _kind())
-        .withColumn("shape", sf.regexp_replace(sf.schema_of_variant(sf.try_parse_json("payload")), NUMERIC, "NUMBER"))
+        .withColumn("shape", _shape())
         .groupBy("queue", "group", "kind", "shape")
         .agg(
-            sf.count("*").alias("letters"), sf.avg("retry_count").alias("retries"),
+            sf.count("*").alias("letters"), sf.count_if(sf.isnull("payload")).alias("hidden"),
+            sf.avg("retry_count").alias("retries"),
             sf.min("failed_at").cast("string").alias("first"), sf.max("failed_at").cast("string").alias("last"),
             sf.min_by("transaction_id", "failed_at").alias("transaction_id"),
             sf.coalesce(sf.min_by("error", "failed_at"), sf.lit("")).alias("error"),
-            sf.min_by(sf.substring("payload", 1, SAMPLE_CHARACTERS), "failed_at").alias("sample"),
+            sf.min_by(sf.coalesce(sf.substring("payload", 1, SAMPLE_CHARACTERS), sf.lit(HIDDEN)), "failed_at")
+            .alias("sample"),
         )
         .orderBy(sf.desc("letters"), "queue", "kind")
         .limit(SHOWN)
@@ -65,7 +72,12 @@ def triage(job: Job, *, queues: Sequence[str] = ()) -> Report:
     return Report(
         "dlq-triage",
         total,
-        {"queues": names, "dead_letters": total, "worth a redrive": sum(_redrivable(row) for row in found)},
+        {
+            "queues": names,
+            "dead_letters": total,
+            "worth a redrive": sum(_redrivable(row) for row in found),
+            "not decrypted": sum(row["hidden"] for row in found),
+        },
         {
             "kinds": Table.of(columns, (_line(row) for row in found)),
             "samples": Table.of(
@@ -87,6 +99,12 @@ def _kind() -> Any:
     for pattern, name in ((UUIDS, "<id>"), (QUOTED, "<text>"), (NUMBERS, "<n>")):
         kind = sf.regexp_replace(kind, pattern, name)
     return kind
+
+
+def _shape() -> Any:
+    """What a payload looks like, as far as this process can read it."""
+    shape = sf.regexp_replace(sf.schema_of_variant(sf.try_parse_json("payload")), NUMERIC, "NUMBER")
+    return sf.when(sf.col("payload").isNull(), sf.lit(HIDDEN)).otherwise(shape)
 
 
 def _redrivable(row: dict[str, Any]) -> int:
