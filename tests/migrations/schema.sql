@@ -233,7 +233,7 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.pass_over(bigint, integer[], bigint, boolean, timestamp with time zone)
 
--- function queen.pending_partitions(text, text, integer)
+-- function queen.pending_partitions(text, text, integer, timestamp with time zone)
 
 -- function queen.place_at(bigint, text, timestamp with time zone, integer, integer, timestamp with time zone)
 

@@ -16,7 +16,7 @@ async def totals(queue, name="orders", most=1000):
 
 
 async def pending(queue, group=None, limit=100):
-    rows = await queue.call("pending_partitions", "orders", group, limit)
+    rows = await queue.call("pending_partitions", "orders", group, limit, queue.clock.now)
     return [(row["partition"], row["pending"], row["partitions_pending"], row["pending_total"]) for row in rows]
 
 
@@ -65,6 +65,8 @@ async def test_where_the_work_is(queue):
     assert await pending(queue) == [("ann", 3, 3, 6), ("eve", 2, 3, 6), ("bob", 1, 3, 6)]
     for delivery in await queue.pop("g", "orders", partitions=3):
         await queue.ack(delivery, delivery.offsets[-1:])
+    assert await pending(queue, "g") == []  # the others are leased
+    queue.clock.advance(10_000)
     assert await pending(queue, "g") == [("ann", 2, 2, 3), ("eve", 1, 2, 3)]
     assert await pending(queue, limit=1) == [("ann", 2, 2, 3)]
     with pytest.raises(GroupNotFound):
@@ -73,6 +75,16 @@ async def test_where_the_work_is(queue):
         await pending(queue, limit=0)
     with pytest.raises(QueueNotFound):
         await queue.call("pending_partitions", "nowhere")
+
+
+async def test_the_backlog_and_the_totals_agree_on_what_is_pending(queue):
+    await queue.push_many(("orders", "ann", [1, 2, 3]), ("orders", "bob", [4, 5]))
+    [ann] = await queue.pop("g", "orders", batch=2)
+    await queue.ack(ann, ann.offsets[:1])
+    await queue.pop("g", "orders", batch=2)
+    assert await pending(queue) == [("ann", 1, 1, 1)]
+    counted = await totals(queue)
+    assert (counted["pending"], counted["leased"]) == (1, 3)
 
 
 async def test_traffic_is_told_step_by_step(queue):

@@ -142,14 +142,17 @@ class PartitionPage(Struct, frozen=True, kw_only=True, rename={"cursor": "nextCu
 
 
 class PartitionBacklog(Struct, frozen=True, kw_only=True):
-    """What is left to do in a partition."""
+    """What is left to do in a partition: messages that are neither finished nor leased."""
 
     partition: str
     pending: int
 
 
 class Backlog(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How much of a queue is left to do, in all and in the fullest partitions."""
+    """How much of a queue is left to do, in all and in the fullest partitions.
+
+    As in `Totals`, leased messages are not pending.
+    """
 
     pending: int
     partitions_pending: int
