@@ -3,13 +3,16 @@
 import asyncio
 import subprocess
 import sys
+from time import monotonic
 
 import pytest
 
 from queenmq import AsyncQueen, Queen
+from queenmq.client.transports.postgres import RETURN_SECONDS_MAX
 from queenmq.config import Settings
 from queenmq.errors import Closed, DatabaseUnavailable, Paused
 from tests.fixtures.proxy import proxy_to
+from tests.waits import until
 
 
 async def test_many_first_calls_open_one_engine(module_database, queue):
@@ -30,6 +33,47 @@ async def test_a_database_that_is_away_is_tried_again_by_the_next_call(module_da
         proxy.accept()
         assert (await queen.queue(queue).push(1)).status == "queued"
         await queen.close()
+
+
+async def away(queen, proxy):
+    """Cut the way to PostgreSQL, and wait until the client has noticed."""
+    proxy.refuse()
+    proxy.cut()
+    await until("the client has noticed", lambda: queen._transport.engine.database.away)
+
+
+async def test_a_push_waits_for_postgresql_to_come_back(module_database, queue):
+    async with proxy_to(module_database) as proxy, AsyncQueen(proxy.dsn) as queen:
+        await queen.queue(queue).push(1)
+        await away(queen, proxy)
+        pushing = asyncio.create_task(queen.queue(queue).push(2))
+        await until("the push waits", lambda: queen._transport.engine.pusher.batcher.batches == 2)
+        assert not pushing.done()
+        proxy.accept()
+        assert (await pushing).status == "queued"
+        assert [each.payload for each in await queen.queue(queue).batch(9).pop()] == [1, 2]
+
+
+async def test_a_push_does_not_wait_for_ever(module_database, queue):
+    async with proxy_to(module_database) as proxy, AsyncQueen(proxy.dsn) as queen:
+        await queen.queue(queue).push(1)
+        queen._transport.engine.database.return_seconds_max = 0.1
+        await away(queen, proxy)
+        with pytest.raises(DatabaseUnavailable):
+            await queen.queue(queue).push(2)
+        proxy.accept()
+
+
+async def test_a_push_fails_at_once_if_nothing_may_be_tried_again(module_database, queue):
+    settings = Settings(retry_attempts_max=0)
+    async with proxy_to(module_database) as proxy, AsyncQueen(proxy.dsn, settings=settings) as queen:
+        await queen.queue(queue).push(1)
+        await away(queen, proxy)
+        started = monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            await queen.queue(queue).push(2)
+        assert monotonic() - started < RETURN_SECONDS_MAX
+        proxy.accept()
 
 
 async def test_pushes_are_refused_during_maintenance(module_database, queue):

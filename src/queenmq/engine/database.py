@@ -12,7 +12,6 @@ import contextlib
 import logging
 import math
 import random
-import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
@@ -25,12 +24,11 @@ from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.pooling import SESSIONS, find_way
 from queenmq.engine.repeated_warning import RepeatedWarning
 from queenmq.engine.replication import NotReplicated, await_standbys
-from queenmq.engine.sessions import CONNECT_SECONDS_MAX, NAMED, Connection, open_session, session_settings, tell
-from queenmq.engine.sqlstates import from_sqlstate
+from queenmq.engine.sessions import CONNECT_SECONDS_MAX, NAMED, Connection, open_session, session_settings, tell, widen
+from queenmq.engine.sqlstates import sentence, translate
 from queenmq.errors import (
     Closed,
     DatabaseUnavailable,
-    InvalidArgument,
     QueenError,
     TimedOut,
     Unavailable,
@@ -48,7 +46,6 @@ CLOSE_SECONDS_MAX = 10.0
 LEAVE_SECONDS = 1.0  # between two attempts to find a server that takes writes
 STATEMENTS_MAX = 100  # kept prepared by one connection
 AT_HAND_MAX = 4  # connections that are kept between calls, beside the pool
-SEND_BYTES = 1 << 20  # of a call that the system takes at once, so that PostgreSQL need not wait for our event loop
 
 ABANDON = "select queen.abandon_call($1)"
 
@@ -72,7 +69,9 @@ class Database:
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn = dsn
         self.calls = 0  # database calls made, for the metrics
-        self.away = False  # PostgreSQL, as far as we were told
+        self.return_seconds_max = 0.0  # how long a call waits for a PostgreSQL that is away, before it fails
+        self._present = asyncio.Event()  # PostgreSQL is not away, as far as we were told
+        self._present.set()
         self._settings = settings
         self._apart = 1 + settings.upkeep  # connections outside the pool: for wake-ups, and for the leader
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
@@ -87,6 +86,11 @@ class Database:
         self._warned: set[Connection] = set()  # connections on which PostgreSQL has sent a warning during a call
         self._returns: set[asyncio.Task[None]] = set()  # of connections whose call is being cancelled
         self._repeated = RepeatedWarning(log, "a database call failed and is repeated")
+
+    @property
+    def away(self) -> bool:
+        """Whether PostgreSQL is away, as far as we were told."""
+        return not self._present.is_set()
 
     async def open(self) -> None:
         """Connect; raises DatabaseUnavailable when PostgreSQL cannot be reached."""
@@ -111,6 +115,7 @@ class Database:
         """Let running calls finish and disconnect; not even a dead network keeps us from it."""
         if self._watch is not None:
             self._watch.cancel()
+        self._present.set()  # calls that wait for PostgreSQL to return find the pool closed
         if self._pool is not None:
             with contextlib.suppress(*LOST):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
@@ -127,7 +132,7 @@ class Database:
 
     async def _prepare(self, connection: Connection) -> None:
         """Make a new connection of the pool ready; where others share its process, nothing is set there."""
-        _widen(connection)
+        widen(connection)
         if self._way.shared:
             # asyncpg would switch off jit while it looks up types, and perhaps not find the process again.
             connection._server_caps = connection._server_caps._replace(jit=False)  # noqa: SLF001
@@ -147,12 +152,12 @@ class Database:
 
     def lose(self) -> None:
         """PostgreSQL is away: end the calls in flight, and refuse others at once."""
-        self.away = True
+        self._present.clear()
         self._end(self._attempts)
 
     def regain(self) -> None:
         """PostgreSQL is back."""
-        self.away = False
+        self._present.set()
 
     def _end(self, attempts: Iterable[asyncio.Timeout]) -> None:
         now = asyncio.get_running_loop().time()
@@ -229,10 +234,30 @@ class Database:
             await asyncio.sleep(pause_seconds(attempt))
 
     async def _call(self, run: Callable[[Connection], Awaitable[T]], repeatable: bool) -> T:  # noqa: FBT001 (ours alone)
+        """Call, and while PostgreSQL is away wait for its return, as long as this is allowed."""
+        until = monotonic() + self.return_seconds_max
+        waited = False
+        while True:
+            try:
+                # What an earlier attempt has done may be committed on the primary only.
+                return await self._call_now(run, repeatable, doubtful=waited and repeatable)
+            except OutcomeUnknown:
+                raise
+            except DatabaseUnavailable as error:
+                seconds = until - monotonic()
+                if seconds <= 0 or not (self.away or isinstance(error.__cause__, LOST)):
+                    raise
+            waited = True
+            if not self.away:  # nobody has noticed yet
+                await asyncio.sleep(min(seconds, PAUSE_SECONDS_MIN))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._present.wait()
+
+    async def _call_now(self, run: Callable[[Connection], Awaitable[T]], repeatable: bool, *, doubtful: bool) -> T:  # noqa: FBT001
         if self._pool is None:
             raise Closed("the engine was not opened")
         attempt = 0
-        doubtful = False  # what an earlier attempt has done may be committed on the primary only
         deadline = monotonic() + self._patience
         while True:
             sent = False
@@ -355,38 +380,10 @@ class Database:
         await self._pool.release(connection)
 
 
-def translate(error: asyncpg.PostgresError) -> QueenError:
-    """Their error in our words."""
-    if isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError):
-        return TimedOut(f"PostgreSQL gave up: {sentence(error)}")
-    if isinstance(error, asyncpg.DataError):  # a value that its type cannot hold, noticed by asyncpg or by PostgreSQL
-        return InvalidArgument(sentence(error))
-    ours = from_sqlstate(error.sqlstate, sentence(error), error.detail)
-    return ours or QueenError(f"PostgreSQL refused the call: {sentence(error)} ({error.sqlstate})")
-
-
-def sentence(error: Exception) -> str:
-    """What went wrong, without the lines "DETAIL: …" and "HINT: …" that asyncpg adds to an error of PostgreSQL."""
-    if isinstance(error, asyncpg.PostgresError) and error.args:
-        return str(error.args[0])
-    return str(error) or "it did not answer in time"  # a TimeoutError says nothing
-
-
 def pause_seconds(attempt: int) -> float:
     """Exponential, capped, with jitter, so that many callers do not come back at once."""
     longest: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN * 2**attempt)
     return longest * random.uniform(0.5, 1.0)
-
-
-def _widen(connection: Connection) -> None:
-    """Let a whole call leave at once: the rest of it would go when whatever is made ready meanwhile is ready.
-
-    Over TCP the system sees to that itself, unless it is told a size.
-    """
-    way = connection._transport.get_extra_info("socket")  # noqa: SLF001 (asyncpg has no other way to it)
-    if way.family == getattr(socket, "AF_UNIX", None):  # not everywhere
-        with contextlib.suppress(OSError):  # some systems refuse what is more than they give
-            way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
 
 
 async def _keep_session(_connection: Connection) -> None:

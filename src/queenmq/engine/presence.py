@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from queenmq.engine.database import LOST, Database, sentence
+from queenmq.engine.database import LOST, Database
+from queenmq.engine.sqlstates import sentence
 from queenmq.engine.waiting import Waiting
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ A pooler accepts `application_name` in every mode, and PgBouncer refuses nearly 
 settings by one statement after it has connected.
 """
 
+import contextlib
+import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +16,7 @@ from queenmq.config import Settings
 Connection = Any  # asyncpg.Connection and its proxies have no annotations
 
 CONNECT_SECONDS_MAX = 10.0
+SEND_BYTES = 1 << 20  # of a call that the system takes at once, so that PostgreSQL need not wait for our event loop
 APPLICATION = "queen"
 NAMED = {"application_name": APPLICATION}  # the only startup parameter
 
@@ -49,3 +52,14 @@ async def open_session(dsn: str, values: Mapping[str, str], application: str = A
         connection.terminate()
         raise
     return connection
+
+
+def widen(connection: Connection) -> None:
+    """Let a whole call leave at once: the rest of it would go when whatever is made ready meanwhile is ready.
+
+    Over TCP the system sees to that itself, unless it is told a size.
+    """
+    way = connection._transport.get_extra_info("socket")  # noqa: SLF001 (asyncpg has no other way to it)
+    if way.family == getattr(socket, "AF_UNIX", None):  # not everywhere
+        with contextlib.suppress(OSError):  # some systems refuse what is more than they give
+            way.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)

@@ -1,6 +1,8 @@
 """SQLSTATE to error: our own codes, and those of PostgreSQL that are worth another try."""
 
-from queenmq.errors import BY_SQLSTATE, Busy, DatabaseUnavailable, QueenError, TimedOut
+import asyncpg
+
+from queenmq.errors import BY_SQLSTATE, Busy, DatabaseUnavailable, InvalidArgument, QueenError, TimedOut
 
 # PostgreSQL's own conditions that are worth another try, by SQLSTATE or by its class (two characters).
 POSTGRES: dict[str, type[QueenError]] = {
@@ -18,3 +20,20 @@ def from_sqlstate(sqlstate: str, message: str | None = None, detail: str | None 
     """The error that a SQLSTATE stands for; None when it is neither ours nor one we have a word for."""
     found = BY_SQLSTATE.get(sqlstate) or POSTGRES.get(sqlstate) or POSTGRES.get(sqlstate[:2])
     return None if found is None else found(message, detail=detail)
+
+
+def translate(error: asyncpg.PostgresError) -> QueenError:
+    """Their error in our words."""
+    if isinstance(error, asyncpg.QueryCanceledError | asyncpg.LockNotAvailableError):
+        return TimedOut(f"PostgreSQL gave up: {sentence(error)}")
+    if isinstance(error, asyncpg.DataError):  # a value that its type cannot hold, noticed by asyncpg or by PostgreSQL
+        return InvalidArgument(sentence(error))
+    ours = from_sqlstate(error.sqlstate, sentence(error), error.detail)
+    return ours or QueenError(f"PostgreSQL refused the call: {sentence(error)} ({error.sqlstate})")
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, without the lines "DETAIL: …" and "HINT: …" that asyncpg adds to an error of PostgreSQL."""
+    if isinstance(error, asyncpg.PostgresError) and error.args:
+        return str(error.args[0])
+    return str(error) or "it did not answer in time"  # a TimeoutError says nothing

@@ -19,6 +19,8 @@ __all__ = ["PostgresTransport", "local_dsn"]
 
 A = TypeVar("A")
 
+RETURN_SECONDS_MAX = 5.0  # for which a call waits for a PostgreSQL that is away: about as long as a restart takes
+
 HANDLERS: HandlerTable = {**TRAFFIC, **QUEUES, **MESSAGES, **DIAGNOSIS}
 
 
@@ -27,6 +29,8 @@ class PostgresTransport:
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.engine = Engine(dsn, settings)
+        if settings.retry_attempts_max > 0:
+            self.engine.database.return_seconds_max = RETURN_SECONDS_MAX
         self.presence = Presence(self.engine.database, self.engine.waiting)
         self._opening: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
