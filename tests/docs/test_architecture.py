@@ -7,7 +7,7 @@ from queenmq.sql import Contents
 from tests.docs.page import ROOT, blocks
 
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
-CODE = {file.name.split("/")[1].removesuffix(".sql"): file for file in Contents.read().code}
+CODE = {file.name.split("/")[-1].removesuffix(".sql"): file for file in Contents.read().code}
 FUNCTIONS = {name: file.text for name, file in CODE.items() if file.is_function}
 SOURCE = ROOT / "src" / queenmq.__name__
 

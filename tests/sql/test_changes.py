@@ -223,15 +223,16 @@ async def test_long_readers_do_not_hold_the_safe_time_back(queue, another):
 async def test_where_the_writer_cannot_be_seen_nothing_is_known(queue, another):
     alice, bob = await another(), await another()
     role = f"blind_{queue.connection.get_server_pid()}"
-    await queue.connection.execute(f"create role {role}; grant usage on schema queen to {role}")
+    await queue.connection.execute(
+        f"create role {role}; grant usage on schema queen to {role}; alter function queen.safe_time() owner to {role}"
+    )
     try:
-        await bob.connection.execute(f"set role {role}")
         assert await safe_time(bob) > EPOCH
         await alice.connection.execute("begin")
         await push_now(alice, "ann")
         assert await safe_time(bob) == EPOCH
         await alice.connection.execute("commit")
         assert await safe_time(bob) > EPOCH
-        await bob.connection.execute("reset role")
     finally:
+        await queue.connection.execute("alter function queen.safe_time() owner to current_user")
         await queue.connection.execute(f"drop owned by {role}; drop role {role}")

@@ -11,7 +11,7 @@ from queenmq.diagnosis import Check, Checkup, Severity
 from queenmq.engine.database import Database
 from queenmq.engine.failover import check_failover
 from queenmq.engine.retention import kept
-from queenmq.sql import Contents
+from queenmq.sql import ROLES, Contents
 
 VERSION_MIN = 14
 SHARED_BUFFERS_MIN = 128 * 2**20
@@ -63,6 +63,7 @@ async def check_up(database: Database) -> Checkup:
     if schema == _newest_schema():
         checks.append(_inbox(await database.value(SET_ASIDE)))
         checks.append((await kept(database)).check(answered_at))
+        checks.append(_roles(await database.value(ROLES_THERE, ROLES)))
     checks += await check_failover(database)
     checks += _disk_of_postgres(facts)
     return Checkup(version=__version__, now=datetime.now(UTC), checks=checks)

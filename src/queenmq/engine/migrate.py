@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
-from queenmq.engine.reload import execute, loaded_files, reload, unchanged
+from queenmq.engine.reload import execute, is_ungranted, loaded_files, reload, unchanged
 from queenmq.errors import ConfigurationError, SchemaTooNew
-from queenmq.sql import DIRECTORY, Contents, Step
+from queenmq.sql import DIRECTORY, ROLES, Contents, Step
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,19 @@ async def migrate(connection: Connection, directory: Path = DIRECTORY, *, drop_d
         reloaded = await _in_transaction(
             connection, lambda: reload(connection, contents.code, drop_dependents=drop_dependents)
         )
+    if reloaded and (missing := await missing_roles(connection)) and any(file.is_grants for file in contents.code):
+        log.warning(
+            "roles are missing and this role may not create them: see docs/operations.md, Roles",
+            extra={"roles": missing},
+        )
     log.info("migrated", extra={"applied": applied, "files_loaded": len(reloaded)})
     return Migration(await _version(connection), tuple(applied), tuple(reloaded))
+
+
+async def missing_roles(connection: Connection) -> list[str]:
+    """Roles of grants.sql that this cluster does not have."""
+    there = {row[0] for row in await connection.fetch("select rolname from pg_roles where rolname = any ($1)", ROLES)}
+    return [role for role in ROLES if role not in there]
 
 
 def _check_server(connection: Connection) -> None:
@@ -117,7 +128,9 @@ async def _is_current(connection: Connection, contents: Contents) -> bool:
     if await _version(connection) < len(contents.steps):
         return False
     loaded = await loaded_files(connection)
-    return loaded.keys() == unchanged(loaded, contents.code) == {file.name for file in contents.code}
+    if not loaded.keys() == unchanged(loaded, contents.code) == {file.name for file in contents.code}:
+        return False
+    return not await is_ungranted(connection, contents.code)
 
 
 async def _is_newer(connection: Connection, contents: Contents) -> bool:

@@ -14,7 +14,7 @@ import asyncpg
 
 from queenmq.engine.dependents import Grant, dependents_of, grants_on, read_grants
 from queenmq.errors import ConfigurationError
-from queenmq.sql import File
+from queenmq.sql import ROLES, File
 
 Connection = Any  # asyncpg.Connection, which has no annotations
 
@@ -43,6 +43,18 @@ REFUSED = (
     asyncpg.InvalidTableDefinitionError,
     asyncpg.AmbiguousFunctionError,
 )
+# Functions that PUBLIC may call, as after a restore without privileges; roles that are newer than the last migration.
+UNGRANTED = """
+select exists (select from pg_proc p
+                where p.pronamespace = 'queen'::regnamespace
+                  and 'routine ' || p.oid::regprocedure in (select unnest(creates) from queen.schema_functions)
+                  and exists (select from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
+                               where a.grantee = 0))
+    or exists (select from pg_roles r
+                where r.rolname = any ($1)
+                  and not exists (select from pg_namespace n cross join lateral aclexplode(n.nspacl) as a
+                                   where n.nspname = 'queen' and a.grantee = r.oid))
+"""
 ADVICE = (
     "Drop them and create them again after the migration, or run `queen migrate --drop-dependents`, which drops them."
 )
@@ -61,7 +73,7 @@ async def reload(connection: Connection, code: tuple[File, ...], *, drop_depende
     loaded = await loaded_files(connection)
     changed = {file.name for file in code} - unchanged(loaded, code)
     gone = loaded.keys() - {file.name for file in code}
-    if not changed and not gone:
+    if not changed and not gone and not await is_ungranted(connection, code):
         return []
     dropped = {identity for name in gone for identity in loaded[name]["creates"]}
     while True:
@@ -82,6 +94,14 @@ def unchanged(loaded: dict[str, Any], code: tuple[File, ...]) -> set[str]:
     """The files whose content is in the database already, all of it (a step may have dropped a view)."""
     rows = ((file, loaded[file.name]) for file in code if file.name in loaded)
     return {file.name for file, row in rows if row["hash"] == file.hash and row["intact"]}
+
+
+async def is_ungranted(connection: Connection, code: tuple[File, ...]) -> bool:
+    """Whether rights are missing although nothing else has changed."""
+    if not any(file.is_grants for file in code):
+        return False
+    missing: bool = await connection.fetchval(UNGRANTED, list(ROLES))
+    return missing
 
 
 async def _replace(

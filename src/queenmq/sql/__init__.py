@@ -16,6 +16,7 @@ from typing import Self
 from queenmq.errors import ConfigurationError
 
 DIRECTORY = Path(__file__).parent
+ROLES = ("queen_producer", "queen_consumer", "queen_reader", "queen_admin")  # of grants.sql
 
 _INCLUDE = re.compile(r"\\ir\s+(\S+)")
 _NUMBERED = re.compile(r"schema/(\d{4})_(\w+)\.sql")

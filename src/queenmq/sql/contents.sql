@@ -214,3 +214,6 @@
 \ir views/lag.sql
 \ir views/set_aside.sql
 \ir views/unread.sql
+
+-- Who may call and read what.
+\ir grants.sql

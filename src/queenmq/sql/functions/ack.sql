@@ -12,7 +12,9 @@ create function queen.ack(
     p_error       text        default null,
     p_now         timestamptz default clock_timestamp()
 ) returns boolean
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_at        record;
     v_group     int;

@@ -13,7 +13,8 @@ create function queen.changed_partitions(
 ) returns table (
     partition text, partition_id bigint, start_offset bigint, next_offset bigint, last_message_at timestamptz, cursor text
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
 set plan_cache_mode = force_generic_plan
 as $$

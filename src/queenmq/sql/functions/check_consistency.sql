@@ -4,7 +4,8 @@
 -- sees one moment, so it may be run while the queue is in use.
 create function queen.check_consistency(p_now timestamptz default clock_timestamp())
 returns table ("check" text, queue text, partition text, detail text)
-language sql stable
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
     with logs as (

@@ -12,7 +12,8 @@
 -- Locks:   the row of system_state, only if the epoch changes.
 -- Returns: the epoch.
 create function queen.check_epoch() returns smallint
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare

@@ -5,13 +5,13 @@
 -- Raises:  QN428 no object, more than 32, a value that is no string, a name not of 1 to 128 characters, over 4096 bytes.
 -- Returns: the headers, or null where there are none.
 create function queen.check_headers(p_headers jsonb) returns jsonb
-language plpgsql immutable as $$
+language plpgsql immutable strict as $$
 declare
     v_count  int;
     v_bytes  int;
     v_wrong  text;
 begin
-    if p_headers is null or p_headers = '{}' then
+    if p_headers = '{}' then
         return null;
     elsif jsonb_typeof(p_headers) <> 'object' then
         raise exception 'headers are an object of strings, not %', jsonb_typeof(p_headers) using errcode = 'QN428';

@@ -7,7 +7,8 @@
 -- Raises:  QN404 no such queue.
 -- Returns: the number of messages dropped.
 create function queen.clear_queue(p_queue text, p_now timestamptz default clock_timestamp()) returns bigint
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare

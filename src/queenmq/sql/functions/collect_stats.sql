@@ -6,7 +6,8 @@
 --
 -- Locks:   the rows of this minute, in queue_id order; old rows only if nobody else has locked them.
 create function queen.collect_stats(p_now timestamptz default clock_timestamp()) returns void
-language sql
+language sql security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
     insert into queen.stats (minute, queue_id, partitions, pushed, stored, completed, dead_lettered, expired, pending,

@@ -7,7 +7,9 @@
 -- Returns: a tick; null if there is none.
 -- Raises:  QN400 the tick was not lost, but is too old to be kept, QN431 it was lost without a new incarnation.
 create function queen.common_tick(p_tick bigint, p_mark uuid, p_trail jsonb default null) returns queen.ticks
-language plpgsql stable as $$
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_tick      queen.ticks;
     v_from      bigint;

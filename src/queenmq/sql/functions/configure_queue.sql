@@ -17,7 +17,9 @@ create function queen.configure_queue(
     p_options    jsonb       default '{}',
     p_now        timestamptz default clock_timestamp()
 ) returns queen.queues
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_old      queen.queues;
     v_new      queen.queues;

@@ -8,7 +8,8 @@ create function queen.count_dead_letters(
     p_from       timestamptz default null,
     p_to         timestamptz default null
 ) returns bigint
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare

@@ -14,7 +14,9 @@ create function queen.dead_letter_message(
     p_error           text        default null,
     p_now             timestamptz default clock_timestamp()
 ) returns void
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_at   record;
     v_row  queen.partition_consumers;

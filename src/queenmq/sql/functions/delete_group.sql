@@ -15,7 +15,9 @@ create function queen.delete_group(
     p_queue              text    default null,
     p_with_subscription  boolean default true
 ) returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_queues  int[];
     v_groups  int[];

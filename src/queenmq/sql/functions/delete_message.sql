@@ -17,7 +17,9 @@ create function queen.delete_message(
     out groups        int,
     out dead_letters  int
 )
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_offset  bigint;
     v_ids     int[];

@@ -6,7 +6,9 @@
 -- Locks:   the lookup row, then the consumer rows.
 -- Returns: whether there was such a partition.
 create function queen.delete_partition(p_queue text, p_partition text) returns boolean
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_id  bigint;
 begin

@@ -7,7 +7,9 @@
 -- Locks:   the queue row; then those of queen.erase_queues.
 -- Returns: whether there was such a queue.
 create function queen.delete_queue(p_queue text) returns boolean
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 begin
     delete from queen.queues where name = p_queue;
     return found;

@@ -3,7 +3,9 @@
 -- Locks:   the rows, in id order.
 -- Returns: how many were deleted.
 create function queen.delete_set_aside(p_ids bigint[]) returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_count  int;
 begin

@@ -11,7 +11,8 @@ create function queen.describe_group(
     queue text, partition text, partition_id bigint, messages bigint, seconds double precision, lease_id uuid,
     last_served_at timestamptz, completed bigint
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

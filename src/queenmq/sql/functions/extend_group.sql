@@ -10,7 +10,9 @@ create function queen.extend_group(
     p_partition_id  bigint default null,
     p_now           timestamptz default clock_timestamp()
 ) returns int
-language sql as $$
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
     select queen.extend_groups(array[p_group_id], array[p_partition_id], p_limit, p_now)
 $$;
 comment on function queen.extend_group is 'Create the next chunk of a new group''s partition rows.';

@@ -12,7 +12,9 @@ create function queen.find_message(
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
     trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json, status text
 )
-language sql stable as $$
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
     select d.*, queen.message_status(d.partition_id, d."offset", p_group, p_now)
       from queen.locate_messages(array[p_partition_id], array[p_group], array[p_transaction_id], p_now) as l
      cross join lateral queen.describe_messages(array[p_partition_id], array[l."offset"]) as d

@@ -9,7 +9,9 @@ create function queen.forget_calls(
     p_limit          int              default 1000,
     p_now            timestamptz      default clock_timestamp()
 ) returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_abandoned  int;
     v_count      int;

@@ -14,7 +14,8 @@ create function queen.has_pending_messages(
     p_groups      text[],
     p_now         timestamptz default clock_timestamp()
 ) returns table (item int, pending boolean, next_ready_seconds double precision)
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
@@ -55,7 +56,9 @@ create function queen.has_pending_messages(
     p_group      text,
     p_now        timestamptz default clock_timestamp()
 ) returns boolean
-language sql stable as $$
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
     select pending from queen.has_pending_messages(array[p_queue], array[nullif(p_partition, '*')], array[null::text],
                                                    array[null::text], array[p_group], p_now)
 $$;

@@ -20,7 +20,8 @@ create function queen.list_dead_letters(
     transaction_id text, trace_id uuid, created_at timestamptz, failed_at timestamptz, retry_count int, error text,
     producer text, encrypted boolean, headers json, payload json
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

@@ -3,7 +3,8 @@
 -- Raises:  QN400 bad limit or offset.
 create function queen.list_event_names(p_limit int default 100, p_offset int default 0)
 returns table (name text, events bigint, messages bigint, last_at timestamptz)
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

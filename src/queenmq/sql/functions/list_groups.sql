@@ -10,7 +10,8 @@ create function queen.list_groups(
     group_name text, queue text, members bigint, messages bigint, seconds double precision, partitions_with_lag bigint,
     state text, mode text, since timestamptz, subscribed_at timestamptz
 )
-language sql stable
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
     select g.name, q.name, b.members, b.messages, b.seconds, b.partitions,

@@ -16,7 +16,8 @@ create function queen.list_message_events(
     id bigint, partition_id bigint, transaction_id text, group_name text, event_type text, created_at timestamptz,
     data json, names text[], queue text, partition text, more boolean
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

@@ -23,7 +23,8 @@ create function queen.list_messages(
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
     trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json, status text, cursor text, more boolean
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

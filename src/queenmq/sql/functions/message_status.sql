@@ -6,7 +6,9 @@
 create function queen.message_status(
     p_partition_id bigint, p_offset bigint, p_group text, p_now timestamptz default clock_timestamp()
 ) returns text
-language sql stable as $$
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
     select case when c.group_id is null then 'pending'
                 when p_offset >= c.committed and not c.acked @> p_offset then
                     case when c.ready_at > p_now and p_offset >= c.lease_from and p_offset < c.lease_to

@@ -8,7 +8,8 @@
 create function queen.pending_partitions(p_queue text, p_group text default null, p_limit int default 100,
                                          p_now timestamptz default clock_timestamp())
 returns table (partition text, partition_id bigint, pending bigint, partitions_pending bigint, pending_total bigint)
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

@@ -21,7 +21,9 @@ create function queen.pop(
     trace_id uuid, created_at timestamptz, retry_count int, lease_id uuid, headers json,
     payload json
 )
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 #variable_conflict use_column
 declare
     v_taken    record;

@@ -12,7 +12,9 @@ create function queen.purge_dead_letters(
     p_group       text        default null,
     p_older_than  timestamptz default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_queue  int := case when p_queue is not null then queen.find_queue(p_queue) end;
     v_count  bigint;

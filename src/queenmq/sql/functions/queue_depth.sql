@@ -3,7 +3,9 @@
 -- Per partition the slowest group counts; with no group at all, everything stored counts. One
 -- subtraction per partition and group, no message is read.
 create function queen.queue_depth(p_queue_id int) returns bigint
-language sql stable as $$
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
     select coalesce(sum(l.next_offset - greatest(l.start_offset, coalesce(c.committed, l.start_offset))), 0)::bigint
       from queen.partition_lookup l
       left join lateral (

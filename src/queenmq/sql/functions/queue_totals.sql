@@ -8,7 +8,8 @@ returns table (
     queue_id int, partitions bigint, stored bigint, pending bigint, leased bigint, retrying bigint, dead_letters bigint,
     counted_at timestamptz
 )
-language sql stable
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
     select k.id, t.*

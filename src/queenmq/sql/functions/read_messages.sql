@@ -10,7 +10,9 @@ create function queen.read_messages(
     queue text, partition text, partition_id bigint, "offset" bigint, message_id uuid, transaction_id text,
     trace_id uuid, created_at timestamptz, producer text, encrypted boolean, headers json, payload json
 )
-language plpgsql stable as $$
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
 #variable_conflict use_column
 declare
     v_id       bigint := queen.find_partition(p_queue, p_partition);

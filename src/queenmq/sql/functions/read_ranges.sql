@@ -21,7 +21,8 @@ create function queen.read_ranges(
     p_loaded_max   bigint        default 8388608,
     p_previous     timestamptz[] default null
 ) returns table (item int, partition_id bigint, start_offset bigint, next_offset bigint, to_offset bigint, lost boolean)
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off set jit = off
 set plan_cache_mode = force_generic_plan
 as $$

@@ -15,7 +15,9 @@ create function queen.record_event(
     p_names           text[]      default '{}',
     p_now             timestamptz default clock_timestamp()
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_start   bigint;
     v_offset  bigint;

@@ -5,7 +5,8 @@
 -- Locks:   lookup rows, shared, then the lease's rows, both in partition_id order.
 -- Returns: the number of partitions given back.
 create function queen.release_lease(p_lease_ids uuid[], p_now timestamptz default clock_timestamp()) returns int
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 declare

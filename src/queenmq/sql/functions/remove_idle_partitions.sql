@@ -10,7 +10,8 @@ create function queen.remove_idle_partitions(
     p_limit         int         default 1000,
     p_now           timestamptz default clock_timestamp()
 ) returns int
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set jit = off
 as $$
 declare

@@ -12,7 +12,8 @@ create function queen.renew_lease(
     p_seconds    double precision[] default null,
     p_now        timestamptz default clock_timestamp()
 ) returns table (item int, expires_at timestamptz)
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column

@@ -7,7 +7,9 @@
 -- Locks:   the lookup rows, in partition_id order.
 -- Returns: the number of rows corrected.
 create function queen.repair_slots() returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_ids  bigint[] := array(select l.partition_id from queen.partition_lookup l
                               where coalesce(l.last_message_slot, '-infinity') < date_bin('10 minutes', l.last_message_at, 'epoch'));

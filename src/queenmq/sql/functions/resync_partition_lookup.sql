@@ -12,7 +12,8 @@ create function queen.resync_partition_lookup(
     p_queue  text        default null,
     p_now    timestamptz default clock_timestamp()
 ) returns bigint
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare

@@ -19,7 +19,8 @@ create function queen.retain(
     p_limit     int         default 1000,
     p_now       timestamptz default clock_timestamp()
 ) returns table (messages bigint, segments int, cursor text, done boolean)
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set enable_bitmapscan = off
 set jit = off
 as $$

@@ -12,7 +12,9 @@ create function queen.retry_message(
     p_group           text        default null,
     p_now             timestamptz default clock_timestamp()
 ) returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_ids  bigint[];
 begin

@@ -6,7 +6,9 @@
 -- Locks:   the rows, in id order.
 -- Returns: how many messages are in the inbox again.
 create function queen.retry_set_aside(p_ids bigint[] default null) returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_count  int;
 begin

@@ -5,11 +5,13 @@
 -- before the answer is there by then, and what comes later is not older than the answer.
 --
 -- Whoever writes to partition_lookup has locked the table before it reads the clock and until it has
--- committed, so the oldest transaction that holds such a lock decides; one that only reads does not. Where we
--- may not see when it began (another role's, without pg_read_all_stats, or a prepared transaction), nothing
+-- committed, so the oldest transaction that holds such a lock decides; one that only reads does not. Where the owner
+-- of this function may not see when it began (another role's, without pg_read_all_stats, or a prepared transaction), nothing
 -- is known: the answer is 1970, and all has to be looked at again.
 create function queen.safe_time() returns timestamptz
-language plpgsql volatile as $$
+language plpgsql volatile security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_now     timestamptz := clock_timestamp();    -- before the locks are looked at
     v_oldest  timestamptz;

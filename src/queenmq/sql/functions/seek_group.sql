@@ -17,7 +17,8 @@ create function queen.seek_group(
     p_to         text        default null,    -- beginning or end
     p_now        timestamptz default clock_timestamp()
 ) returns int
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 declare

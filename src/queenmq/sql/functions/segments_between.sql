@@ -18,7 +18,8 @@ create function queen.segments_between(
     p_to_mark    uuid default null
 )
 returns setof queen.segments
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 declare

@@ -14,7 +14,8 @@ create function queen.sequence_inbox(
     p_limit  int         default 1000,
     p_now    timestamptz default null    -- null: the clock, read under the locks
 ) returns table (moved int, stored int, woken bigint[], queues text[], more boolean, set_aside int)
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set enable_hashjoin = off set enable_mergejoin = off set enable_seqscan = off set jit = off
 as $$
 #variable_conflict use_column

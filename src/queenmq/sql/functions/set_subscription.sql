@@ -13,7 +13,9 @@ create function queen.set_subscription(
     p_since  timestamptz,
     p_now    timestamptz default clock_timestamp()
 ) returns int
-language plpgsql as $$
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
 declare
     v_count  int;
 begin

@@ -9,7 +9,8 @@
 -- Locks:   those of queen.incarnation; then the row of system_state, so that later ticks have later snapshots.
 -- Returns: the newest tick's id.
 create function queen.take_tick(p_now timestamptz default clock_timestamp()) returns bigint
-language plpgsql
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
 set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare

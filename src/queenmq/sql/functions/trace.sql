@@ -9,7 +9,9 @@ returns table (
     seconds_since_previous double precision, seconds_since_start double precision, encrypted boolean, payload json,
     total_seconds double precision, more boolean
 )
-language sql stable as $$
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
     with steps as materialized (
         select (row_number() over in_time)::int as step, t.partition_id, t."offset",
                extract(epoch from t.created_at - lag(t.created_at) over in_time)::double precision as since_previous,

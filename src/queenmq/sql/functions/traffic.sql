@@ -15,7 +15,8 @@ create function queen.traffic(
 ) returns table (
     starts_at timestamptz, pushed bigint, completed bigint, dead_lettered bigint, expired bigint, unfinished bigint
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column

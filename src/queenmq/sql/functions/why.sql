@@ -19,7 +19,8 @@ create function queen.why(
     partition text, cause text, until timestamptz, messages bigint, "offset" bigint, lease_id uuid, failures int,
     explanation text
 )
-language plpgsql stable
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column
