@@ -109,7 +109,7 @@ def test_one_dead_letter_is_redriven(api, visit, queue):
     api.bury(queue, {"n": 1}, {"n": 2}, error="broken")
     page = visit(f"dead-letters?queue={queue}")
     page.get_by_role("button", name="Inspect Default 0").click()
-    assert json.loads(page.get_by_label("Payload").inner_text()) == {"n": 1}
+    assert json.loads(page.get_by_label("JSON").inner_text()) == {"n": 1}
     page.get_by_role("button", name="Redrive", exact=True).click()
     shown(page, "Default 0 is delivered again to workers.")
     assert [message["data"] for message in api.pop(queue, consumerGroup="workers")] == [{"n": 1}]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.dashboard.conftest import cells, shown
 from tests.waits import until_now
+from tools.shop import TRACE
 
 AXE = Path(__file__).parent / "vendor/axe.js"
 SERIOUS = {"serious", "critical"}
@@ -20,6 +21,10 @@ PAGES = {
     "groups": "6 lines",
     "dead-letters": "grouped by error",
     "ledger": "messages missing",
+    "queues/orders/partitions/ann": "Next offset",
+    "traces": "under which consumers noted events",
+    f"traces/{TRACE}": "from the first push to the last",
+    "server": "Oldest transaction",
     "nowhere/at/all": "no page at this address",
 }
 SIZES = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}

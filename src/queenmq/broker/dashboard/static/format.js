@@ -63,7 +63,8 @@ export function time(moment) {
 }
 
 export const secondsSince = (moment) => (moment ? Math.max(0, (Date.now() - new Date(moment)) / 1000) : null);
-export const ago = (moment) => (moment ? `${duration(Math.floor(secondsSince(moment)))} ago` : UNKNOWN);
+/** In one unit: 40 s ago, 3 min ago. */
+export const ago = (moment) => (moment ? `${duration(Math.floor(secondsSince(moment))).split(" ").slice(0, 2).join(" ")} ago` : UNKNOWN);
 
 /** The name of a group as people know it. */
 export const groupName = (name) => (name === QUEUE_MODE ? "queue mode" : name);

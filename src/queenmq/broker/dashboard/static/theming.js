@@ -2,7 +2,7 @@
 import { useEffect, useReducer } from "preact/hooks";
 
 const KEY = "queen-theme";
-const NAMES = ["muted", "line", "first", "second", "third", "bad", "firstWash", "secondWash", "thirdWash"];
+const NAMES = ["muted", "line", "first", "second", "third", "bad", "warn", "info", "firstWash", "secondWash", "thirdWash"];
 const system = matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set();
 let colours = null;

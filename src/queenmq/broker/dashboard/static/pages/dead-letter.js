@@ -4,6 +4,7 @@ import { useRef, useState } from "preact/hooks";
 import { collect, purge, redrive } from "../dead-letters.js";
 import { count, counted, groupName, time } from "../format.js";
 import { html } from "../html.js";
+import { to } from "../router.js";
 import { may } from "../session.js";
 import { Confirm, Dialog } from "../ui/dialog.js";
 import { complain, say } from "../ui/notices.js";
@@ -37,9 +38,9 @@ export function Letter({ letter, close, done }) {
     ["Retries", counted(letter.retryCount, "retry", "retries")],
     ["Pushed", time(letter.createdAt)],
     ["Given up", time(letter.failedAt)],
-    ["Transaction id", letter.transactionId],
+    ["Message", html`<a href=${to(["messages", letter.partitionId, letter.transactionId])} onClick=${close}>${letter.transactionId}</a>`],
     letter.producerSub && ["Pushed by", letter.producerSub],
-    letter.traceId && ["Trace", letter.traceId],
+    letter.traceId && ["Trace", html`<a href=${to(["traces", letter.traceId])} onClick=${close}>${letter.traceId}</a>`],
     ...Object.entries(letter.headers ?? {}).map(([name, value]) => [`Header ${name}`, value]),
   ].filter(Boolean);
   return html`<${Dialog} title="Dead letter" wide close=${close}>

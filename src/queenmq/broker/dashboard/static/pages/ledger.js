@@ -26,7 +26,7 @@ const COLUMNS = [
   { key: "pushed", label: "Pushed", num: true, value: (row) => row.pushed, cell: (row) => html`<strong>${count(row.pushed)}</strong>`, hint: "All messages ever pushed to the partitions that the group has reached" },
   ...PARTS.map(([key, label, hint]) => ({ key, label, hint, num: true, value: (row) => row[key], cell: (row) => count(row[key]) })),
   { key: "missing", label: "Missing", num: true, value: (row) => Math.abs(missing(row)), cell: (row) => count(missing(row)), hint: "Pushed, less all the others" },
-  { key: "balanced", label: "In each partition", value: (row) => row.balanced, cell: (row) => html`<${Badge} tone=${row.balanced ? "ok" : "bad"}>${row.balanced ? "balanced" : "not balanced"}<//>` },
+  { key: "balanced", label: "Balance", hint: "In each of its partitions", value: (row) => row.balanced, cell: (row) => html`<${Badge} tone=${row.balanced ? "ok" : "bad"}>${row.balanced ? "balanced" : "not balanced"}<//>` },
 ];
 
 export function Ledger({ query }) {

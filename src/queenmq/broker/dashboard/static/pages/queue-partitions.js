@@ -3,7 +3,8 @@ import { address, get, query } from "../api.js";
 import { count, counted, duration, groupName, QUEUE_MODE, secondsSince } from "../format.js";
 import { html } from "../html.js";
 import { usePoll } from "../poll.js";
-import { replaceQuery } from "../router.js";
+import { go, replaceQuery, to } from "../router.js";
+import { Lanes } from "../ui/lanes.js";
 import { Badge, Empty, Polled, Section } from "../ui/parts.js";
 import { Table } from "../ui/table.js";
 
@@ -24,8 +25,8 @@ const CAUSES = {
   not_reached: ["info", "not reached"],
 };
 
-const COLUMNS = [
-  { key: "partition", label: "Partition", value: (row) => row.partition, cell: (row) => row.partition },
+const columnsOf = (queue) => [
+  { key: "partition", label: "Partition", value: (row) => row.partition, cell: (row) => html`<a href=${to(["queues", queue, "partitions", row.partition])}>${row.partition}</a>` },
   { key: "cause", label: "State", value: (row) => row.cause, cell: Cause },
   { key: "messages", label: "Waiting", num: true, value: (row) => row.messages, cell: (row) => count(row.messages), hint: "Messages that the cause is about" },
   { key: "offset", label: "From offset", num: true, value: (row) => row.offset, cell: (row) => count(row.offset) },
@@ -34,12 +35,12 @@ const COLUMNS = [
   { key: "why", label: "Why", wide: true, cell: (row) => row.explanation },
 ];
 
-function Cause(row) {
+export function Cause(row) {
   const [tone, word] = CAUSES[row.cause] ?? ["", row.cause];
   return html`<${Badge} tone=${tone}>${word}<//>`;
 }
 
-export function Partitions({ queue, groups = [], group }) {
+export function Partitions({ queue, groups = [], group, total, order }) {
   const names = groups.map((each) => each.name);
   const chosen = group ?? names.toSorted((a, b) => (a === QUEUE_MODE) - (b === QUEUE_MODE))[0] ?? null;
   if (chosen === null) return html`<${Plain} queue=${queue} />`;
@@ -47,20 +48,32 @@ export function Partitions({ queue, groups = [], group }) {
       <label class="field inline">As the group <select value=${chosen} onChange=${(e) => replaceQuery({ group: e.target.value })}>
         ${[...new Set([...names, chosen])].map((name) => html`<option value=${name}>${groupName(name)}</option>`)}
       </select></label>
+      <label class="field inline">Order <select value=${ORDERS[order] ? order : ""} onChange=${(e) => replaceQuery({ order: e.target.value })}>
+        ${Object.entries(ORDERS).map(([key, [label]]) => html`<option value=${key}>${label}</option>`)}
+      </select></label>
     </div>
-    <${Why} key=${chosen} queue=${queue} group=${chosen} />`;
+    <${Why} key=${chosen} queue=${queue} group=${chosen} total=${total} order=${ORDERS[order] ?? ORDERS[""]} />`;
 }
 
-function Why({ queue, group }) {
+// Lanes and table begin with these; without a choice, with what is ready for longest.
+const ORDERS = {
+  "": ["Ready for longest", () => 0],
+  fullest: ["Fullest", (a, b) => b.messages - a.messages],
+  failing: ["Failing most often", (a, b) => b.failures - a.failures],
+  name: ["By name", (a, b) => a.partition.localeCompare(b.partition, "en", { numeric: true })],
+};
+
+function Why({ queue, group, total, order }) {
   const poll = usePoll((signal) => get(`why/${address(queue)}${query({ group, limit: PARTITIONS_MAX })}`, { signal }), [queue, group], SECONDS);
   return html`<${Polled} poll=${poll}>
     ${(reasons) => {
       const whole = reasons.filter((reason) => reason.partition === null);
-      const rows = reasons.filter((reason) => reason.partition !== null);
+      const rows = reasons.filter((reason) => reason.partition !== null).sort(order[1]);
       return html`${whole.map((reason) => html`<p class="remark warn">${reason.explanation}</p>`)}
         ${rows.length > 0
-          ? html`<p class="note num">${counted(rows.length, "partition")}${rows.length === PARTITIONS_MAX ? ", those with work first; there may be more" : ""}.</p>
-              <${Table} label=${`Partitions of ${queue} as ${groupName(group)} sees them`} columns=${COLUMNS} rows=${rows} id=${(row) => row.partition} />`
+          ? html`<${Lanes} rows=${rows} total=${total} open=${(row) => go(["queues", queue, "partitions", row.partition])} />
+              <p class="note num">${counted(rows.length, "partition")}${rows.length === PARTITIONS_MAX ? ", those with work first; there may be more" : ""}.</p>
+              <${Table} label=${`Partitions of ${queue} as ${groupName(group)} sees them`} columns=${columnsOf(queue)} rows=${rows} id=${(row) => row.partition} />`
           : whole.length === 0 && html`<${Empty} command=${`queen push ${queue} '{"id": 1}'`}>The queue has no partition yet. The first push creates one.<//>`}`;
     }}
   <//>`;
@@ -70,7 +83,7 @@ function Why({ queue, group }) {
 function Plain({ queue }) {
   const poll = usePoll((signal) => get(`resources/partitions${query({ queue, limit: PARTITIONS_MAX })}`, { signal }), [queue], SECONDS);
   const columns = [
-    COLUMNS[0],
+    columnsOf(queue)[0],
     { key: "stored", label: "Stored", num: true, value: (row) => row.messages.total, cell: (row) => counted(row.messages.total, "message") },
     { key: "pushed", label: "Pushed ever", num: true, value: (row) => row.pushed, cell: (row) => counted(row.pushed, "message") },
     { key: "last", label: "Last push", num: true, value: (row) => row.lastMessageAt, cell: (row) => (row.lastMessageAt ? `${duration(Math.floor(secondsSince(row.lastMessageAt)))} ago` : "–") },

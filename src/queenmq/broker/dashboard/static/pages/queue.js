@@ -42,7 +42,7 @@ export function Queue({ queue, query }) {
       ${may("admin") && html`<${OpenDialog} label="Delete …" dialog=${(close) => html`<${Delete} queue=${queue} close=${close} />`} />`}
     <//>
     <${Tabs} label="About this queue" tabs=${TABS} current=${tab} href=${(key) => to(["queues", queue], { tab: key })} />
-    ${tab === "partitions" && html`<${Partitions} queue=${queue} groups=${poll.data?.lines} group=${query.group} />`}
+    ${tab === "partitions" && html`<${Partitions} queue=${queue} groups=${poll.data?.lines} group=${query.group} order=${query.order} total=${poll.data?.queue.partitionCount} />`}
     ${tab === "settings" && options && html`<${Settings} queue=${queue} options=${options} done=${poll.refresh} />`}
     <${Polled} poll=${poll}>
       ${(data) =>

@@ -103,7 +103,7 @@ export function Command({ text }) {
   return html`<div class="command"><code>${text}</code><${Copy} text=${text} /></div>`;
 }
 
-export const Json = ({ value }) => html`<pre class="json" tabindex="0" aria-label="Payload">${JSON.stringify(value, null, 2)}</pre>`;
+export const Json = ({ value }) => html`<pre class="json" tabindex="0" aria-label="JSON">${JSON.stringify(value, null, 2)}</pre>`;
 
 export function Tabs({ label, tabs, current, href }) {
   return html`<nav class="tabs" aria-label=${label}>

@@ -56,8 +56,8 @@ function Head({ column, sort, choose }) {
 function Pages({ label, from, shown, total, current, pages, go }) {
   return html`<div class="pages">
     <span class="num" role="status">${count(from + 1)} to ${count(from + shown)} of ${count(total)}</span>
-    <button type="button" disabled=${current === 0} onClick=${() => go(current - 1)} aria-label=${`Page before: ${label}`}>Back</button>
-    <button type="button" disabled=${current === pages - 1} onClick=${() => go(current + 1)} aria-label=${`Next page: ${label}`}>Next</button>
+    <button type="button" disabled=${current === 0} onClick=${() => go(current - 1)} aria-label=${`Back: ${label}`}>Back</button>
+    <button type="button" disabled=${current === pages - 1} onClick=${() => go(current + 1)} aria-label=${`Next: ${label}`}>Next</button>
   </div>`;
 }
 
