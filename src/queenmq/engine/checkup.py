@@ -48,6 +48,7 @@ select current_setting('server_version_num')::int / 10000 as version, current_se
 """
 SCHEMA = "select coalesce(max(version), 0) from queen.schema_version"
 SET_ASIDE = "select count(*) from queen.inbox_set_aside"
+ROLES_THERE = "select array(select rolname::text from pg_roles where rolname = any ($1))"
 
 Facts = Any  # a row of FACTS
 
@@ -112,6 +113,15 @@ def _inbox(set_aside: int) -> Check:
     detail = f"{set_aside} messages set aside" if set_aside else "no message set aside"
     hint = "See queen.set_aside for the reasons; then queen.retry_set_aside or queen.delete_set_aside."
     return _check("inbox", "warning" if set_aside else "ok", detail, hint)
+
+
+def _roles(there: Sequence[str]) -> Check:
+    missing = [role for role in ROLES if role not in there]
+    detail = f"missing: {', '.join(missing)}" if missing else ", ".join(ROLES)
+    hint = (
+        "Have an administrator create them (docs/operations.md, Roles) and run queen migrate. Until then use the owner."
+    )
+    return _check("roles", "warning" if missing else "ok", detail, hint)
 
 
 def _primary(facts: Facts) -> Check:
