@@ -102,9 +102,10 @@ async def test_a_dependent_that_blocks_is_named_and_nothing_is_dropped(blank_con
     with pytest.raises(ConfigurationError) as refused:
         await migrate(blank_connection, tree.directory())
     assert refused.value.message == (
-        "this version replaces or removes view queen.all_things, on which other objects depend: materialized view "
-        "public.mine_too, view public.mine. Nothing was dropped. Drop them and create them again after the migration, "
-        "or run `queen migrate --drop-dependents`, which drops them."
+        "this version of Queen has to drop functions or views on which other objects depend: materialized view "
+        "public.mine_too (on view queen.all_things), view public.mine (on view queen.all_things). Nothing was changed. "
+        "Drop them and create them again after the migration, or run `queen migrate --drop-dependents`, which drops "
+        "them."
     )
     assert await blank_connection.fetch("select * from public.mine") == []
 
@@ -124,13 +125,12 @@ async def test_a_default_and_a_trigger_of_a_user_are_dependents(blank_connection
     tree.files["functions/count_things.sql"] = (
         "create function queen.count_things() returns text language sql as $$ select 'many' $$;\n"
     )
-    with pytest.raises(
-        ConfigurationError, match=r"replaces or removes function queen.count_things\(\), view queen"
-    ) as no:
+    with pytest.raises(ConfigurationError) as refused:
         await migrate(blank_connection, tree.directory())
     assert (
-        "default value for column n of table public.counts, trigger mine on view queen.all_things" in no.value.message
-    )
+        "default value for column n of table public.counts (on function queen.count_things), "
+        "trigger mine on view queen.all_things (on view queen.all_things)"
+    ) in refused.value.message
     await migrate(blank_connection, tree.directory(), drop_dependents=True)
     await blank_connection.execute("insert into public.counts default values")
     assert await blank_connection.fetchval("select n from public.counts") is None
@@ -155,32 +155,56 @@ async def test_grants_survive_when_a_function_and_its_view_are_dropped(blank_con
     assert rights == [("public", "SELECT"), (role, "SELECT"), (role, "UPDATE")]
 
 
+DROPPED = "alter table queen.things add column name text; alter table queen.things drop column id;\n"
+SEVEN = "create view queen.all_things as select 7 as id, queen.count_things() as total;\n"
+BROKEN = "create function queen.count_things() returns nonsense language sql as 'select 1';\n"
+
+
 async def test_a_step_may_change_a_column_under_a_view_that_a_user_reads(blank_connection, tree):
-    """The view fails meanwhile, instead of showing nothing, and is there again in the end."""
     await migrate(blank_connection, tree.directory())
     await blank_connection.execute("create view public.mine as select id, total from queen.all_things")
-    tree.files["schema/0002_long.sql"] = "alter table queen.things add column name text;\n"
-    tree.files["schema/0003_name.sql"] = "alter table queen.things drop column id;\n"
-    tree.files["views/all_things.sql"] = (
-        "create view queen.all_things as select 7 as id, queen.count_things() as total;\n"
-    )
-    broken = tree.files["functions/count_things.sql"]
-    tree.files["functions/count_things.sql"] = "create function queen.count_things() returns nonsense;\n"
-    with pytest.raises(asyncpg.PostgresError):
+    tree.files["schema/0002_name.sql"] = DROPPED
+    tree.files["views/all_things.sql"] = SEVEN
+    done = await migrate(blank_connection, tree.directory())
+    assert (done.applied, done.reloaded) == ((2,), ("views/all_things.sql",))
+    assert await blank_connection.fetch("select * from public.mine") == [(7, 0)]
+
+
+async def test_where_users_have_built_no_step_is_taken_if_the_code_is_refused(blank_connection, tree):
+    await migrate(blank_connection, tree.directory())
+    await blank_connection.execute("create view public.mine as select id, total from queen.all_things")
+    tree.files["schema/0002_name.sql"] = DROPPED
+    tree.files["views/all_things.sql"] = NARROWER
+    with pytest.raises(ConfigurationError, match=r"view public\.mine \(on view queen\.all_things\)"):
+        await migrate(blank_connection, tree.directory())
+    assert await blank_connection.fetchval("select max(version) from queen.schema_version") == 1
+    assert await blank_connection.fetch("select id from queen.things union all select id from public.mine") == []
+    assert (await migrate(blank_connection, tree.directory(), drop_dependents=True)).applied == (2,)
+
+
+async def test_a_view_fails_between_the_step_and_its_file_instead_of_showing_nothing(blank_connection, tree):
+    await migrate(blank_connection, tree.directory())
+    works = tree.files["functions/count_things.sql"]
+    tree.files["schema/0002_name.sql"] = DROPPED
+    tree.files["views/all_things.sql"] = SEVEN
+    tree.files["functions/count_things.sql"] = BROKEN
+    with pytest.raises(asyncpg.UndefinedObjectError, match="nonsense"):
         await migrate(blank_connection, tree.directory())
     with pytest.raises(asyncpg.InvalidTextRepresentationError, match=r"a migration replaces queen\.all_things"):
-        await blank_connection.fetch("select * from public.mine")
-    tree.files["functions/count_things.sql"] = broken
+        await blank_connection.fetch("select * from queen.all_things")
+    tree.files["functions/count_things.sql"] = works
     assert (await migrate(blank_connection, tree.directory())).reloaded == ("views/all_things.sql",)
-    assert await blank_connection.fetch("select * from public.mine") == [(7, 0)]
+    assert await blank_connection.fetch("select * from queen.all_things") == [(7, 0)]
 
 
 async def test_a_step_that_a_users_view_on_a_table_blocks_names_the_view(blank_connection, tree):
     await migrate(blank_connection, tree.directory())
     await blank_connection.execute("create view public.mine as select id from queen.things")
-    tree.files["schema/0002_name.sql"] = "alter table queen.things drop column id;\n"
+    tree.files["schema/0002_more.sql"] = "create table queen.more (id int);\n"
+    tree.files["schema/0003_name.sql"] = "alter table queen.things drop column id;\n"
     with pytest.raises(
-        ConfigurationError, match=r"step 0002 \(name\) .* view public.mine depends on column id of table queen.things"
+        ConfigurationError, match=r"step 0003 \(name\) .* view public.mine depends on column id of table queen.things"
     ):
         await migrate(blank_connection, tree.directory())
     assert await blank_connection.fetch("select * from queen.all_things") == []
+    assert await blank_connection.fetchval("select to_regclass('queen.more')") is None

@@ -10,12 +10,14 @@ import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import asyncpg
 import msgspec
 
+from queenmq.engine.dependents import is_built_on
 from queenmq.engine.reload import execute, is_ungranted, loaded_files, reload, unchanged
 from queenmq.errors import ConfigurationError, SchemaTooNew
 from queenmq.sql import DIRECTORY, ROLES, Contents, Step
@@ -85,10 +87,7 @@ async def migrate(connection: Connection, directory: Path = DIRECTORY, *, drop_d
             await _in_transaction(connection, lambda: connection.execute(BOOTSTRAP))
         if await _is_newer(connection, contents):
             return Migration(await _version(connection))
-        applied = [step.version for step in contents.steps if await _apply(connection, step)]
-        reloaded = await _in_transaction(
-            connection, lambda: reload(connection, contents.code, drop_dependents=drop_dependents)
-        )
+        applied, reloaded = await _bring_up_to_date(connection, contents, drop_dependents=drop_dependents)
     if reloaded and (missing := await missing_roles(connection)) and any(file.is_grants for file in contents.code):
         log.warning(
             "roles are missing and this role may not create them: see docs/operations.md, Roles",
@@ -96,6 +95,28 @@ async def migrate(connection: Connection, directory: Path = DIRECTORY, *, drop_d
         )
     log.info("migrated", extra={"applied": applied, "files_loaded": len(reloaded)})
     return Migration(await _version(connection), tuple(applied), tuple(reloaded))
+
+
+async def _bring_up_to_date(
+    connection: Connection, contents: Contents, *, drop_dependents: bool
+) -> tuple[list[int], list[str]]:
+    """Take the steps, one transaction for each, and then load the code.
+
+    If users have built on the schema, the code may be refused. Then all is one transaction, so that no step is taken.
+    """
+
+    async def load() -> list[str]:
+        return await reload(connection, contents.code, drop_dependents=drop_dependents)
+
+    async def do_all() -> tuple[list[int], list[str]]:
+        return [step.version for step in contents.steps if await _apply(connection, step)], await load()
+
+    if await _in_transaction(connection, lambda: is_built_on(connection)):
+        return await _in_transaction(connection, do_all)
+    applied = [
+        step.version for step in contents.steps if await _in_transaction(connection, partial(_apply, connection, step))
+    ]
+    return applied, await _in_transaction(connection, load)
 
 
 async def missing_roles(connection: Connection) -> list[str]:
@@ -151,31 +172,31 @@ async def _is_newer(connection: Connection, contents: Contents) -> bool:
 async def _apply(connection: Connection, step: Step) -> bool:
     """Take one step, unless it was taken before.
 
-    If our own views are in its way, it is taken again with stand-ins for them, until their files are loaded.
+    If our own views are in its way, it is taken with stand-ins for them, until their files are loaded.
     """
-
-    async def take() -> bool:
-        inserted = await connection.fetchval(
-            "insert into queen.schema_version (version, name, breaking) values ($1, $2, $3) "
-            "on conflict do nothing returning version",
-            *(step.version, step.name, step.breaking),
-        )
-        if inserted is not None:
-            await execute(connection, f"schema/{step.version:04}_{step.name}.sql", step.text)
-        return inserted is not None
-
-    async def take_with_standins() -> bool:
+    inserted = await connection.fetchval(
+        "insert into queen.schema_version (version, name, breaking) values ($1, $2, $3) "
+        "on conflict do nothing returning version",
+        *(step.version, step.name, step.breaking),
+    )
+    if inserted is None:
+        return False
+    name = f"schema/{step.version:04}_{step.name}.sql"
+    try:
+        async with connection.transaction():
+            await execute(connection, name, step.text)
+    except (asyncpg.DependentObjectsStillExistError, asyncpg.FeatureNotSupportedError):
         for row in await connection.fetch(STANDINS):
             await connection.execute(row[0])
         await connection.execute("update queen.schema_functions set hash = '' where name like 'views/%'")
-        return await take()
+        await _apply_over_standins(connection, name, step)
+    return True
 
+
+async def _apply_over_standins(connection: Connection, name: str, step: Step) -> None:
     try:
-        return await _in_transaction(connection, take)
-    except (asyncpg.DependentObjectsStillExistError, asyncpg.FeatureNotSupportedError):
-        pass
-    try:
-        return await _in_transaction(connection, take_with_standins)
+        async with connection.transaction():
+            await execute(connection, name, step.text)
     except asyncpg.DependentObjectsStillExistError as error:
         raise ConfigurationError(
             f"step {step.version:04} ({step.name}) changes objects on which others depend: {error.detail}. "

@@ -7,7 +7,6 @@ is dropped: the caller gets their names, and may ask to drop them as well.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import asyncpg
@@ -118,11 +117,12 @@ async def _replace(
     dependents = await dependents_of(connection, dropped)
     if more := ours.intersection(each.identity for each in dependents if each.identity) - dropped:
         raise _InTheWay(more)
-    theirs = [each.description for each in dependents if each.identity not in ours]
+    theirs = [each for each in dependents if each.identity not in ours]
     if theirs and not drop_dependents:
+        pairs = ", ".join(sorted({f"{each.description} (on {_short(each.root)})" for each in theirs}))
         raise ConfigurationError(
-            f"this version replaces or removes {_listed(_plain(identity) for identity in dropped)}, on which other "
-            f"objects depend: {_listed(theirs)}. Nothing was dropped. {ADVICE}"
+            f"this version of Queen has to drop functions or views on which other objects depend: {pairs}. "
+            f"Nothing was changed. {ADVICE}"
         )
     grants = await read_grants(connection, dropped)
     await _drop(connection, loaded, dropped, "cascade" if theirs else "restrict")
@@ -198,9 +198,6 @@ def _creates(row: Any) -> set[str]:
     return set(row["creates"]) if row is not None else set()
 
 
-def _plain(identity: str) -> str:
-    return identity.replace("routine ", "function ")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+def _short(identity: str) -> str:
+    """A function without its arguments."""
+    return identity.replace("routine ", "function ").partition("(")[0]
