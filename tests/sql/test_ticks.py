@@ -161,7 +161,7 @@ def dump_and_restore(source, target):
         check=True, capture_output=True, env=os.environ,
     ).stdout  # fmt: skip
     subprocess.run(
-        [wheel_bin_dir() / "pg_restore", "--no-owner", "--exit-on-error", "--dbname", target],
+        [wheel_bin_dir() / "pg_restore", "--no-owner", "--no-privileges", "--exit-on-error", "--dbname", target],
         check=True, capture_output=True, input=dump, env=os.environ,
     )  # fmt: skip
     return target
