@@ -36,8 +36,8 @@ declare
             "seek_group", "set_subscription", "delete_group",
             "dead_letter_message", "retry_message", "redrive_dead_letters", "purge_dead_letters",
             "sequence_inbox", "retry_set_aside", "delete_set_aside",
-            "take_tick", "check_epoch", "retain", "remove_idle_partitions", "extend_group", "collect_stats", "forget_calls",
-            "resync_partition_lookup", "repair_slots"
+            "take_tick", "check_epoch", "retain", "retain_dead_letters", "remove_idle_partitions", "extend_group", "collect_stats",
+            "forget_calls", "resync_partition_lookup", "repair_slots"
         ]
     }$rights$;
     v_name    text;

@@ -11,8 +11,8 @@ create function queen.retain_dead_letters(
     p_limit     int         default 1000,
     p_now       timestamptz default clock_timestamp()
 ) returns bigint
-language plpgsql
-set enable_seqscan = off set jit = off
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off
 as $$
 declare
     v_before  timestamptz;
