@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check format bench demo schema-dump sync-client lock clean
+.PHONY: help run test test-all check format bench demo screenshots schema-dump sync-client lock clean
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench: $(STAMP) ## measure (ARGS are passed on)
 
 demo: $(STAMP) ## a shop's orders on a PostgreSQL of its own, and what the pipelines make of them
 	$(BIN)/python -m examples.pipelines.demo $(ARGS)
+
+screenshots: $(STAMP) ## take the pictures of the dashboard in docs/images again
+	$(BIN)/python -m tools.screenshots
 
 schema-dump: $(STAMP) ## refresh tests/migrations/schema.sql after a migration
 	$(BIN)/python -m pytest -q tests/migrations/test_schema_dump.py --refresh-schema-dump

@@ -8,7 +8,7 @@ import pytest
 TESTS = Path(__file__).parent
 LONGEST = ("spark", "docs", "examples", "faults", "model")  # where the longest files are
 PATIENT_SECONDS = 400  # for a test in one of these folders, with its fixtures
-PATIENT = {*LONGEST, "acceptance", "interleavings", "poolers"}
+PATIENT = {*LONGEST, "acceptance", "dashboard", "interleavings", "poolers"}
 ENDLESS = ("HYPOTHESIS_PROFILE", "QUEEN_TEST_CHAOS_SECONDS")  # whoever sets one of these wants a run of hours
 
 pytest_plugins = [

@@ -17,7 +17,7 @@ from tests.waits import until_now
 from tools.shop import Shop
 
 MINUTES = 4  # of the shop's business: enough for charts
-PATIENCE_MS = 20_000
+PATIENCE_MS = 60_000
 
 
 class Api:

@@ -27,7 +27,7 @@ def stat(page, label):
 def test_a_push_is_seen_without_a_reload(api, visit, queue):
     api.push(queue, 1)
     page = visit(f"queues/{queue}")
-    until_now("one message waits", lambda: stat(page, "Backlog") == "1 messages")
+    until_now("one message waits", lambda: stat(page, "Backlog") == "1 message")
     api.push(queue, 2, 3)
     until_now("three messages wait", lambda: stat(page, "Backlog") == "3 messages")
 

@@ -77,7 +77,7 @@ def test_the_overview_shows_the_numbers_of_the_api(shop, page):
     }
     for label, number in expected.items():
         stat = page.locator(".stat", has=page.locator("dt", has_text=label)).locator("dd").first
-        assert stat.inner_text() == f"{number:,} messages"
+        assert stat.inner_text() == (f"{number:,} messages" if number != 1 else "1 message")
 
 
 def test_the_overview_says_first_what_needs_attention(shop, page):

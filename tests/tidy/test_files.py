@@ -60,7 +60,19 @@ def test_the_version_is_the_same_everywhere():
     assert f'\nversion = "{queenmq.__version__}"\n' in FILES["pyproject.toml"]
 
 
-TARGETS = ["run", "test", "test-all", "check", "bench", "demo", "lock", "clean", "schema-dump", "sync-client"]
+TARGETS = [
+    "run",
+    "test",
+    "test-all",
+    "check",
+    "bench",
+    "demo",
+    "lock",
+    "clean",
+    "screenshots",
+    "schema-dump",
+    "sync-client",
+]
 
 
 def test_make_explains_every_target():

@@ -7,7 +7,7 @@ from time import perf_counter
 from queenmq.broker.app import ROUTES, Broker
 from queenmq.broker.auth import configured_authenticator
 from queenmq.broker.browsers import Guard
-from queenmq.broker.dashboard.routes import ROUTES as PAGES
+from queenmq.broker.dashboard.routes import routes as dashboard_routes
 from queenmq.broker.http import Request, Response, failure
 from queenmq.broker.logs import Journal
 from queenmq.broker.routing import Route, Router
@@ -21,7 +21,7 @@ class Application:
 
     def __init__(self, broker: Broker, routes: Sequence[Route] = ROUTES) -> None:
         self.broker = broker
-        self.router = Router((*routes, *PAGES))
+        self.router = Router((*routes, *dashboard_routes()))
         self._authenticator = configured_authenticator(broker.settings)
         self._guard = Guard(broker.settings)
         self._journal = Journal(broker.settings)

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from queenmq import __version__
 from queenmq.broker.dashboard.files import PAGE, assets, send
+from queenmq.broker.dashboard.now import ADMIN_PARTS, PARTS, Now
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routing import Role, Route
 from queenmq.engine.statistics import QueueRates
@@ -49,9 +50,13 @@ async def rates(broker: "Broker", _request: Request) -> Response:
     return answer(await broker.engine.statistics.rates())
 
 
-ROUTES: Sequence[Route] = (
-    Route("GET", "/", page, None),
-    Route("GET", "/dashboard/session", session, "read-only", gives=Session),
-    Route("GET", "/dashboard/rates", rates, "read-only", gives=list[QueueRates]),
-    Route("GET", "/dashboard/{file}", file, None),
-)
+def routes() -> Sequence[Route]:
+    """The addresses of the dashboard. What its pages share is made anew with each call."""
+    return (
+        Route("GET", "/", page, None),
+        Route("GET", "/dashboard/session", session, "read-only", gives=Session),
+        Route("GET", "/dashboard/rates", rates, "read-only", gives=list[QueueRates]),
+        Route("GET", "/dashboard/now", Now(PARTS).answer, "read-only"),
+        Route("GET", "/dashboard/checks", Now(ADMIN_PARTS).answer, "admin"),
+        Route("GET", "/dashboard/{file}", file, None),
+    )

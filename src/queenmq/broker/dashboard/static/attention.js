@@ -1,4 +1,5 @@
 // What needs attention: one sentence for each finding, the worst first, each with the page where something can be done.
+// What has the tone "info" is advice: it is shown too, and nothing is unhealthy because of it.
 import { count, counted, duration, groupName } from "./format.js";
 import { to } from "./router.js";
 
@@ -57,7 +58,7 @@ function ledger(lines) {
 function doctor(checkup) {
   return (checkup?.checks ?? [])
     .filter((check) => check.severity !== "ok")
-    .map((check) => ({ tone: check.severity === "problem" ? "bad" : "warn", what: `${check.name}: ${check.detail}`, hint: check.hint }));
+    .map((check) => ({ tone: check.severity === "problem" ? "bad" : "info", what: `${check.name}: ${check.detail}`, hint: check.hint }));
 }
 
 function behind(group) {

@@ -1,31 +1,27 @@
 // Is everything healthy? What is not comes first; then the numbers of now and the last hour.
-import { get, send } from "../api.js";
+import { send } from "../api.js";
 import { findings } from "../attention.js";
 import { count, duration, rate, time } from "../format.js";
 import { html } from "../html.js";
+import { useNow } from "../now.js";
 import { usePoll } from "../poll.js";
 import { to } from "../router.js";
 import { may } from "../session.js";
 import { Chart } from "../ui/chart.js";
 import { Empty, Failure, Header, Loading, Mark, Polled, Section, Stat, Stats } from "../ui/parts.js";
 
-const OFTEN = 3;
-const SOMETIMES = 15;
-const RARELY = 60;
+const OFTEN = ["overview", "groups", "unread", "maintenance", "popMaintenance", "ready"];
+const RARELY = ["traffic", "ledger", "metrics"];
+const OFTEN_SECONDS = 2;
+const RARELY_SECONDS = 15;
+const DOCTOR_SECONDS = 60;
 
 export function Overview() {
   const polls = {
-    overview: usePoll((signal) => get("resources/overview", { signal }), [], OFTEN),
-    traffic: usePoll((signal) => get("status/analytics?interval=minute", { signal }), [], SOMETIMES),
-    groups: usePoll((signal) => get("consumer-groups", { signal }), [], OFTEN),
-    unread: usePoll((signal) => get("unread", { signal }), [], SOMETIMES),
-    rates: usePoll((signal) => send("GET", "dashboard/rates", undefined, { signal }), [], SOMETIMES),
-    ledger: usePoll((signal) => get("ledger", { signal }), [], SOMETIMES),
-    maintenance: usePoll((signal) => get("system/maintenance", { signal }), [], SOMETIMES),
-    popMaintenance: usePoll((signal) => get("system/maintenance/pop", { signal }), [], SOMETIMES),
-    ready: usePoll(readiness, [], SOMETIMES),
-    metrics: usePoll((signal) => send("GET", "metrics", undefined, { signal }), [], SOMETIMES),
-    doctor: usePoll((signal) => (may("admin") ? get("doctor", { signal }) : null), [], RARELY),
+    ...useNow(OFTEN, OFTEN_SECONDS),
+    ...useNow(RARELY, RARELY_SECONDS),
+    rates: usePoll((signal) => send("GET", "dashboard/rates", undefined, { signal }), [], RARELY_SECONDS),
+    ...(may("admin") && useNow(["doctor"], DOCTOR_SECONDS, "checks")),
   };
   const { overview, traffic, groups, unread, metrics } = polls;
   return html`<${Header} title="Overview" />
@@ -38,35 +34,25 @@ export function Overview() {
     <//>`;
 }
 
-/** 503 is an answer here: it says what is in the way. */
-async function readiness(signal) {
-  try {
-    return await send("GET", "ready", undefined, { signal });
-  } catch (error) {
-    if (error.body?.parts) return error.body;
-    throw error;
-  }
-}
-
 function Attention({ polls }) {
   const known = Object.fromEntries(Object.entries(polls).map(([name, poll]) => [name, poll.data]));
   const failed = Object.values(polls).filter((poll) => poll.error);
   const waiting = Object.values(polls).some((poll) => poll.data === undefined && !poll.error);
   const found = findings(known);
+  const urgent = found.filter((each) => each.tone !== "info");
   const judged = !waiting && failed.length === 0;
   return html`<section class="attention" aria-label="What needs attention">
     ${failed.length > 0 && html`<${Failure} error=${failed[0].error} at=${failed[0].at} retry=${() => failed.forEach((poll) => poll.refresh())} />`}
-    ${found.length > 0 &&
-    html`<h2>${found.length === 1 ? "1 thing needs" : `${found.length} things need`} attention</h2>
-      <ul>
-        ${found.map(
-          (each) => html`<li class=${each.tone}>
-            <${Mark} tone=${each.tone} />
-            <div>${each.href ? html`<a href=${each.href}>${each.what}</a>` : html`<span class="what">${each.what}</span>`}${each.hint && html` <span class="note">${each.hint}</span>`}</div>
-          </li>`,
-        )}
-      </ul>`}
-    ${found.length === 0 && judged && html`<p class="fine"><${Mark} tone="ok" />Everything is healthy: nothing is stuck, unread, full or growing, and every ledger balances.</p>`}
+    ${urgent.length > 0 && html`<h2>${urgent.length === 1 ? "1 thing needs" : `${urgent.length} things need`} attention</h2>`}
+    ${urgent.length === 0 && judged && html`<p class="fine"><${Mark} tone="ok" />Everything is healthy: nothing is stuck, unread, full or growing, and every ledger balances.</p>`}
+    <ul>
+      ${found.map(
+        (each) => html`<li class=${each.tone}>
+          <${Mark} tone=${each.tone} />
+          <div>${each.href ? html`<a href=${each.href}>${each.what}</a>` : html`<span class="what">${each.what}</span>`}${each.hint && html` <span class="note">${each.hint}</span>`}</div>
+        </li>`,
+      )}
+    </ul>
     ${found.length === 0 && waiting && html`<${Loading} />`}
   </section>`;
 }

@@ -31,7 +31,7 @@ export function Section({ title, note, actions, children, id }) {
 export function Stat({ label, value, unit, note, tone, href, title }) {
   return html`<div class=${`stat ${tone ?? ""}`} title=${title}>
     <dt>${href ? html`<a href=${href}>${label}</a>` : label}</dt>
-    <dd class="num">${value}${unit && html`<span class="unit"> ${unit}</span>`}</dd>
+    <dd class="num">${value}${unit && html`<span class="unit"> ${value === "1" ? unit.replace(/s$/, "") : unit}</span>`}</dd>
     ${note && html`<dd class="note">${note}</dd>`}
   </div>`;
 }
