@@ -103,6 +103,21 @@ def test_the_list_shows_every_queue_read_or_not(shop, page):
     until_now("one of them has dead letters", lambda: page.locator("tbody th").all_inner_texts() == ["emails\nmail"])
 
 
+def test_a_filter_is_saved_under_a_name_and_forgotten(shop, page):
+    page.goto(f"{shop.url}/#/queues?search=mail")
+    page.get_by_role("button", name="Save this filter").click()
+    page.get_by_label("Name of the filter").fill("Letters")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.goto(f"{shop.url}/#/queues")
+    page.reload()
+    until_now("all queues are shown", lambda: page.locator("tbody tr").count() == 6)
+    page.get_by_role("link", name="Letters", exact=True).click()
+    until_now("two queues are shown", lambda: page.locator("tbody tr").count() == 2)
+    page.get_by_role("button", name="Forget the filter Letters").click()
+    assert page.get_by_role("link", name="Letters", exact=True).count() == 0
+    assert page.evaluate("localStorage.getItem('queen-filters-queues')") == "{}"
+
+
 def test_a_table_is_sorted_by_its_columns(shop, page):
     page.goto(f"{shop.url}/#/queues")
     backlog = page.get_by_role("button", name="Backlog")

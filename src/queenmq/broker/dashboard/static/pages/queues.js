@@ -8,6 +8,7 @@ import { may } from "../session.js";
 import { secondsToCatchUp, watch } from "../speed.js";
 import { OpenDialog } from "../ui/dialog.js";
 import { Badge, Empty, Header, Polled } from "../ui/parts.js";
+import { SavedFilters } from "../ui/saved.js";
 import { Table } from "../ui/table.js";
 import { CreateQueue } from "./queue-create.js";
 
@@ -97,6 +98,7 @@ export function Queues({ query: asked }) {
       <label class="field inline"><span class="off-screen">Show</span><select value=${filter} onChange=${(e) => replaceQuery({ filter: e.target.value })}>
         ${Object.entries(FILTERS).map(([key, [label]]) => html`<option value=${key}>${label}</option>`)}
       </select></label>
+      <${SavedFilters} place="queues" query=${asked} />
     </div>
     <${Polled} poll=${poll}>${(data) => html`<${List} data=${data} search=${search} filter=${filter} />`}<//>`;
 }
