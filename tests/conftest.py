@@ -43,6 +43,23 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONGEST.index(folder(item)) if folder(item) in LONGEST else len(LONGEST))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable(report):
+    """Half a surrogate pair in a report would end the whole run: pytest-xdist sends UTF-8 between its processes."""
+    return _in_utf_8((yield))
+
+
+def _in_utf_8(value):
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_in_utf_8(key): _in_utf_8(each) for key, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_in_utf_8, value))
+    return value
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Who shares a fixture runs in one process: a file, and all that use Spark.
