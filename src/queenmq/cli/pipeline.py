@@ -206,12 +206,17 @@ def aggregate(
     checkpoint: Annotated[str, typer.Option(help="A directory in which it remembers how far it is.")],
     *,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until interrupted.")] = False,
+    backfill: Annotated[
+        bool,
+        typer.Option("--backfill", help="What was pushed before the first run is never late, however old its events."),
+    ] = False,
     accept_loss: AcceptLoss = False,
 ) -> None:
     """Aggregate a queue into another one, window by window.
 
     ```
     queen pipeline aggregate sales.toml --checkpoint /var/lib/sales
+    queen pipeline aggregate sales.toml --checkpoint /var/lib/sales-history --backfill
     ```
     """
 

@@ -44,6 +44,10 @@ def order(customer, total, minutes_ago):
     return {"customer": customer, "total": total, "at": moment.isoformat()}
 
 
+def counted(report):
+    return {name: report.facts[name] for name in ("read", "windows pushed", "late", "still open")}
+
+
 @pytest.fixture
 def shop(database, job):
     """Push orders, aggregate them, and look at a queue; Spark starts queries in the thread that has its session."""
@@ -62,9 +66,9 @@ class Shop:
         run_apart(work())
         self.ask("update queen.segments set created_at = created_at - make_interval(mins => $1)", minutes_ago)
 
-    def aggregate(self, file, checkpoint="unused", **options):
-        with self._job("aggregate", **options) as opened:
-            return aggregate(opened, file=file, checkpoint=str(checkpoint))
+    def aggregate(self, file, checkpoint="unused", *, dry_run=False, **options):
+        with self._job("aggregate", dry_run=dry_run) as opened:
+            return aggregate(opened, file=file, checkpoint=str(checkpoint), **options)
 
     def ask(self, query, *arguments):
         with self._job("look", dry_run=True) as opened:
@@ -80,13 +84,12 @@ def test_windows_are_pushed_once_and_late_messages_elsewhere(shop, tmp_path):
     timely = order("ann", 1, 69), order("ann", 2, 69), order("bob", 5, 69)
     late, early = order("ann", 7, 120), order("ann", 8, 40)
     shop.push(*timely, late, early, "nothing of the kind", minutes_ago=60)
-    report = shop.aggregate(file, checkpoint)
-    assert report.tables["queries"].rows == [("totals", 6), ("late-orders", 6)]
+    assert counted(shop.aggregate(file, checkpoint)) == {"read": 6, "windows pushed": 0, "late": 3, "still open": 2}
     assert [value for _, value in shop.queue("late-orders")] == [late, early, "nothing of the kind"]
     assert shop.queue("totals") == []
     shop.push(order("ann", 0, 0))  # time goes on: the first windows are final
-    assert shop.aggregate(file, checkpoint).rows == 1
-    shop.aggregate(file, checkpoint)
+    assert counted(shop.aggregate(file, checkpoint)) == {"read": 1, "windows pushed": 2, "late": 0, "still open": 1}
+    assert counted(shop.aggregate(file, checkpoint)) == {"read": 0, "windows pushed": 0, "late": 0, "still open": 1}
     found = shop.queue("totals")
     assert [(who, value["customer"], value["orders"], value["revenue"]) for who, value in found] == [
         ("ann", "ann", 2, 3.0),
@@ -112,8 +115,52 @@ def test_windows_may_slide_and_sessions_end_after_a_gap(shop, tmp_path):
     sessions = (
         plain.replace('size = "1 minute"', 'gap = "5 minutes"').replace("totals", "visits").replace("mine", "its")
     )
-    shop.aggregate(spec(tmp_path, sessions), tmp_path / "sessions")
+    report = shop.aggregate(spec(tmp_path, sessions), tmp_path / "sessions")
+    assert counted(report) == {"read": 3, "windows pushed": 1, "late": 0, "still open": 1}
     assert [(value["orders"], value["revenue"]) for _, value in shop.queue("visits")] == [(2, 3.0)]
+
+
+def test_a_backfill_aggregates_history_and_then_goes_on_as_usual(shop, tmp_path):
+    file, checkpoint = spec(tmp_path), tmp_path / "checkpoint"
+    hour, day = 60, 24 * 60
+    shop.push(*(order("ann", 1, minutes) for minutes in (2 * day, 2 * hour, 3 * day, day)), order("bob", 5, hour))
+    shop.push({"customer": "ann", "total": 1})
+    assert counted(shop.aggregate(file, checkpoint, backfill=True)) == {
+        "read": 6, "windows pushed": 4, "late": 1, "still open": 1,
+    }  # fmt: skip
+    assert [(value["customer"], value["orders"], value["revenue"]) for _, value in shop.queue("totals")] == [
+        ("ann", 1, 1.0)
+    ] * 4
+    assert [value for _, value in shop.queue("late-orders")] == [{"customer": "ann", "total": 1}]
+    late = order("bob", 7, day)
+    shop.push(order("ann", 1, 0), late)  # pushed after the backfill began: the usual rule decides
+    assert counted(shop.aggregate(file, checkpoint)) == {"read": 2, "windows pushed": 1, "late": 1, "still open": 1}
+    assert [value for _, value in shop.queue("late-orders")][1:] == [late]
+    assert "warning" not in shop.aggregate(file, tmp_path / "another", backfill=True).facts
+
+
+def test_a_run_that_pushes_no_window_says_why(shop, tmp_path):
+    file = spec(tmp_path)
+    shop.push(order("ann", 1, 600), order("ann", 2, 700))
+    report = shop.aggregate(file, tmp_path / "usual")
+    assert counted(report) == {"read": 2, "windows pushed": 0, "late": 2, "still open": 0}
+    assert "all messages were late" in report.facts["warning"]
+    assert "in their field at" in report.facts["warning"]
+    assert "--backfill and another --checkpoint" in report.facts["warning"]
+    assert 'nothing new in "orders"' in shop.aggregate(file, tmp_path / "usual").facts["warning"]
+    shop.push(order("ann", 1, 0))
+    assert "10 minutes and 2 minutes after its end" in shop.aggregate(file, tmp_path / "usual").facts["warning"]
+
+
+def test_a_backfill_has_a_checkpoint_of_its_own_and_an_event_time(shop, tmp_path):
+    shop.push(order("ann", 1, 600))
+    shop.aggregate(spec(tmp_path), tmp_path / "usual")
+    with pytest.raises(InvalidArgument, match="usual has begun without --backfill"):
+        shop.aggregate(spec(tmp_path), tmp_path / "usual", backfill=True)
+    with pytest.raises(InvalidArgument, match="needs event_time"):
+        shop.aggregate(spec(tmp_path, SPEC.replace('event_time = "at"', "")), tmp_path / "new", backfill=True)
+    shop.aggregate(spec(tmp_path), tmp_path / "dry", backfill=True, dry_run=True)
+    assert not (tmp_path / "dry").exists()
 
 
 @pytest.mark.parametrize(
