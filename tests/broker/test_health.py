@@ -137,6 +137,58 @@ async def test_retries_dead_letters_and_leases_are_counted(serve):
         )
 
 
+async def test_database_calls_waits_and_batches_are_histograms(serve):
+    server = await serve()
+    async with server.client() as http:
+        await push(http, "orders", 1)
+        (message,) = (await pop(http, "orders"))["messages"]
+        await ack(http, message)
+        told = (await http.get(f"{server.url}/metrics")).json()
+        http.base_url = server.url
+        found = await figures(http)
+    for operation in ("push", "pop", "ack"):
+        assert found["queen_queue_wait_seconds_count"][operation,] == 1
+        assert found["queen_batch_requests_bucket"]["1", operation] == 1
+        assert 0 < told["batching"][operation]["waitSeconds"] < 60
+    calls = found["queen_database_call_seconds_count"][()]
+    assert found["queen_database_call_seconds_bucket"]["+Inf",] == calls > 0
+    assert 0 < told["database"]["seconds"] <= found["queen_database_call_seconds_sum"][()]
+
+
+async def test_metrics_tell_of_unread_messages_limits_and_the_ledger(serve, connection):
+    server = await serve()
+    async with server.client() as http:
+        await http.post("/configure", json={"queue": "orders", "options": {"maxSize": 10}})
+        await push(http, "orders", 1, 2)
+        (message,) = (await pop(http, "orders", consumerGroup="g"))["messages"]
+        await ack(http, message)
+        await push(http, "unread", 1, 2, 3)
+        await connection.execute("update queen.partition_consumers set completed = completed + 5")
+        since = await connection.fetchval("select extract(epoch from started_at) from queen.incarnations")
+        told = (await http.get(f"{server.url}/metrics")).json()
+        http.base_url = server.url
+        found = await figures(http)
+    assert found["queen_queue_limit"] == {("orders",): 10}
+    assert found["queen_unread_messages"] == {("unread",): 3}
+    assert found["queen_unread_seconds"]["unread",] > 0
+    assert found["queen_ledger_difference_messages"] == {("orders",): 5}
+    assert told["ledgerDifferences"] == [{"queue": "orders", "messages": 5}]
+    assert [(line["queue"], line["messages"]) for line in told["unread"]] == [("unread", 3)]
+    assert found["queen_database_running_since_seconds"][()] == told["database"]["runningSince"] == float(since)
+    assert (found["queen_database_available"][()], told["standbys"]) == (1, [])
+
+
+async def test_metrics_tell_while_postgres_is_away(serve, proxy):
+    server = await serve(dsn=proxy.dsn, retry_attempts_max=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+        proxy.refuse()
+        proxy.cut()
+        async with asyncio.timeout(20):
+            while (await figures(client))["queen_database_available"][()]:
+                await client.get("/ready")
+        proxy.accept()
+
+
 async def test_checks_of_parked_polls_and_shared_calls_are_counted(serve):
     server = await serve(poll_interval_min_ms=10, poll_interval_max_ms=20)
     async with server.client() as http:
@@ -169,7 +221,7 @@ async def test_metrics_tell_of_queues_and_groups(serve):
         (message,) = (await pop(http, "orders", consumerGroup="g"))["messages"]
         await ack(http, message)
         told = (await http.get(f"{server.url}/metrics")).json()
-        assert told["queues"] == [{"queue": "orders", "stored": 3, "depth": 2}]
+        assert told["queues"] == [{"queue": "orders", "stored": 3, "depth": 2, "limit": None}]
         (lag,) = told["groups"]
         assert lag.pop("seconds") > 0
         assert lag == {"queue": "orders", "group": "g", "messages": 2}

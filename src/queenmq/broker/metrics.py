@@ -8,7 +8,6 @@ When a worker has ended, what it had counted still counts; what it had open (its
 import asyncio
 import contextlib
 import os
-from bisect import bisect_left
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,54 +15,40 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
+from queenmq.engine.histogram import SECONDS, Histogram
+
 if TYPE_CHECKING:
     from queenmq.broker.routing import Route
     from queenmq.engine import Engine
     from queenmq.engine.batching import Batcher
 
-# Upper ends in seconds; parked polls take longer than the rest, and as long as their clients like.
-BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 WRITE_SECONDS = 1.0
 OPERATIONS = ("push", "pop", "ack")
 PHASES = ("wait", "lease", "read", "encode")  # of a pop
+HISTOGRAMS = ("requests", "phases", "waits", "batches", "database")  # of Numbers
+DATABASE = "calls"
 ENDED = "ended"
 
 RequestKey = tuple[str, str, int]  # method, pattern, status
 
 
-class Durations(Struct):
-    """How many requests there were, and how long they took."""
-
-    count: int = 0
-    seconds: float = 0.0
-    buckets: list[int] = msgspec.field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
-
-    def note(self, seconds: float) -> None:
-        """Count one of them."""
-        self.count += 1
-        self.seconds += seconds
-        self.buckets[bisect_left(BUCKETS, seconds)] += 1
-
-    def add(self, other: "Durations") -> None:
-        """Add what another has counted."""
-        self.count += other.count
-        self.seconds += other.seconds
-        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
-
-
 class Numbers(Struct):
     """Everything that is counted in a worker, or in all of them."""
 
-    requests: dict[str, Durations] = {}  # by method, pattern and status, with a blank between them
-    phases: dict[str, Durations] = {}  # of pops
+    requests: dict[str, Histogram] = {}  # by method, pattern and status, with a blank between them
+    phases: dict[str, Histogram] = {}  # of pops
+    waits: dict[str, Histogram] = {}  # by operation: until a request goes out in a batch
+    batches: dict[str, Histogram] = {}  # by operation: the requests of each batch
+    database: dict[str, Histogram] = {}  # the calls, under one key
     counters: dict[str, int] = {}
     gauges: dict[str, int] = {}
 
     def add(self, other: "Numbers") -> None:
         """Add what another has counted."""
-        for known, others_known in ((self.requests, other.requests), (self.phases, other.phases)):
-            for key, theirs in others_known.items():
-                known.setdefault(key, Durations()).add(theirs)
+        for name in HISTOGRAMS:
+            known = getattr(self, name)
+            for key, theirs in getattr(other, name).items():
+                known.setdefault(key, Histogram(theirs.ends)).add(theirs)
         for mine, others in ((self.counters, other.counters), (self.gauges, other.gauges)):
             for name, value in others.items():
                 mine[name] = mine.get(name, 0) + value
@@ -86,16 +71,16 @@ class Metrics:
         self.directory = directory  # where workers leave their numbers for each other
         self._engine = engine
         self._path = directory / str(os.getpid())
-        self._requests: dict[RequestKey, Durations] = {}
-        self._phases = {name: Durations() for name in PHASES}
+        self._requests: dict[RequestKey, Histogram] = {}
+        self._phases = {name: Histogram(SECONDS) for name in PHASES}
 
     def answered(self, route: "Route | None", status: int, seconds: float) -> None:
         """Count a request."""
         key = (route.method, route.pattern, status) if route is not None else ("", "", status)
-        durations = self._requests.get(key)
-        if durations is None:
-            durations = self._requests[key] = Durations()
-        durations.note(seconds)
+        found = self._requests.get(key)
+        if found is None:
+            found = self._requests[key] = Histogram(SECONDS)
+        found.note(seconds)
 
     def served(self, phases: Mapping[str, float]) -> None:
         """Count the phases of a pop."""
@@ -119,14 +104,20 @@ class Metrics:
             "segment_cache_hits": engine.segments.hits,
             "segment_cache_misses": engine.segments.misses,
         }
-        batchers: tuple[Batcher[Any, Any], ...] = engine.pusher.batcher, engine.popper.batcher, engine.acker.batcher
-        for operation, batcher in zip(OPERATIONS, batchers, strict=True):
+        queues: tuple[Batcher[Any, Any], ...] = engine.pusher.batcher, engine.popper.batcher, engine.acker.batcher
+        batchers = dict(zip(OPERATIONS, queues, strict=True))
+        for operation, batcher in batchers.items():
             counters[f"{operation}_requests"] = batcher.requests
             counters[f"{operation}_batches"] = batcher.batches
             counters[f"{operation}_saved"] = batcher.saved
         gauges = {"workers": 1, "parked_polls": engine.waiting.parked, "requests_in_flight": self.in_flight}
         requests = {" ".join(map(str, key)): each for key, each in self._requests.items()}
-        return Numbers(requests, self._phases, counters, gauges)
+        return Numbers(
+            requests, self._phases,
+            waits={operation: batcher.waits for operation, batcher in batchers.items()},
+            batches={operation: batcher.sizes for operation, batcher in batchers.items()},
+            database={DATABASE: engine.database.call_seconds}, counters=counters, gauges=gauges,
+        )  # fmt: skip
 
     def total(self) -> Numbers:
         """What all workers have counted: this one until now, the others until they last wrote."""

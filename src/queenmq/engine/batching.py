@@ -7,8 +7,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
 from typing import Generic, TypeVar
 
+from queenmq.engine.histogram import SECONDS, SIZES, Histogram
 from queenmq.errors import Closed, QueenError, Refused
 
 log = logging.getLogger(__name__)
@@ -42,9 +44,9 @@ class Batcher(Generic[Item, Answer]):
         ahead: int = 0,
         unclaimed: Callable[[Answer], None] = lambda _: None,
     ) -> None:
-        self.batches = 0  # for the metrics: requests per batch
-        self.saved = 0  # round trips: requests that went out with another one
-        self.requests = 0
+        self.requests = 0  # for the metrics, as are these
+        self.sizes = Histogram(SIZES)  # requests per batch
+        self.waits = Histogram(SECONDS)  # until a request goes out
         self._run = run
         self._calls_max = calls_max
         self._weight = weight
@@ -53,19 +55,29 @@ class Batcher(Generic[Item, Answer]):
         self._further_from = further_from
         self._ahead = ahead
         self._unclaimed = unclaimed
-        self._waiting: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
+        self._waiting: deque[tuple[Item, asyncio.Future[Answer], float]] = deque()
         self._waiting_weight = 0
         self._late: asyncio.TimerHandle | None = None  # will start a call beside one that is late
         self._running: set[asyncio.Task[None]] = set()
         self._serving = 0  # of them, those whose batch is on its way
         self._closed = False
 
+    @property
+    def batches(self) -> int:
+        """How many batches went out."""
+        return self.sizes.count
+
+    @property
+    def saved(self) -> int:
+        """Round trips: requests that went out with another one."""
+        return int(self.sizes.total) - self.sizes.count
+
     async def submit(self, item: Item) -> Answer:
         """Hand in a request and wait for its answer."""
         if self._closed:
             raise Closed()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        self._waiting.append((item, future, monotonic()))
         self._waiting_weight += self._weight(item)
         self.requests += 1
         if self._may_start():
@@ -110,8 +122,7 @@ class Batcher(Generic[Item, Answer]):
             while batch := self._take():
                 if self._waiting and self._may_start():
                     self._start()
-                self.batches += 1
-                self.saved += len(batch) - 1
+                self.sizes.note(len(batch))
                 self._serving += 1
                 try:
                     await self._serve(batch)
@@ -128,17 +139,19 @@ class Batcher(Generic[Item, Answer]):
     def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
         batch: list[tuple[Item, asyncio.Future[Answer]]] = []
         weight = 0
+        now = monotonic()
         most = len(self._waiting)
         if self._shared_from and most >= self._shared_from:
             most = -(-most // (self._calls_max - self._serving))  # this call, and those that are free
         while self._waiting and len(batch) < most:
-            item, future = self._waiting[0]
+            item, future, since = self._waiting[0]
             more = self._weight(item)
             if not future.done():  # a requester that went away takes nothing
                 weight += more
                 if batch and weight > self._weight_max:
                     break
                 batch.append((item, future))
+                self.waits.note(now - since)
             self._waiting.popleft()
             self._waiting_weight -= more
         return batch

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from queenmq.config import Settings
+from queenmq.engine.histogram import SECONDS, Histogram
 from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.pooling import SESSIONS, find_way
 from queenmq.engine.repeated_warning import RepeatedWarning
@@ -69,6 +70,7 @@ class Database:
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn = dsn
         self.calls = 0  # database calls made, for the metrics
+        self.call_seconds = Histogram(SECONDS)  # what calls of the pool took
         self.return_seconds_max = 0.0  # how long a call waits for a PostgreSQL that is away, before it fails
         self._present = asyncio.Event()  # PostgreSQL is not away, as far as we were told
         self._present.set()
@@ -270,7 +272,11 @@ class Database:
                         self._attempts[timeout] = monotonic() + self._patience
                         self._keep_watch()
                         self.calls += 1
-                        return await self._run(connection, run, timeout, doubtful)
+                        began = monotonic()
+                        try:
+                            return await self._run(connection, run, timeout, doubtful)
+                        finally:
+                            self.call_seconds.note(monotonic() - began)
                     finally:
                         del self._attempts[timeout]
             except CONFLICT as error:

@@ -12,8 +12,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from queenmq import __version__
 from queenmq.broker import notices
 from queenmq.broker.http import JSON, Request, Response, answer, encode
-from queenmq.broker.metrics import BUCKETS, OPERATIONS, Durations, Numbers
-from queenmq.engine.figures import DeadLetters, GroupLag, QueueDepth, Standing
+from queenmq.broker.metrics import DATABASE, OPERATIONS, Numbers
+from queenmq.diagnosis import Unread
+from queenmq.engine.figures import DeadLetters, GroupLag, Imbalance, QueueDepth, StandbyLag, Standing
+from queenmq.engine.histogram import Histogram
 from queenmq.engine.readiness import ANSWER_SECONDS_MAX, POSTGRESQL, Obstacle
 from queenmq.errors import DatabaseUnavailable
 
@@ -67,18 +69,22 @@ class MessageMetrics(Struct, rename="camel"):
 
 
 class BatchingMetrics(Struct, rename="camel"):
-    """How many requests shared how many calls to the database."""
+    """How many requests shared how many calls to the database, and how long they waited for these in all."""
 
     requests: int
     batches: int
     requests_per_batch: float
     round_trips_saved: int
+    wait_seconds: float
 
 
-class DatabaseMetrics(Struct):
-    """Calls to the database."""
+class DatabaseMetrics(Struct, rename="camel"):
+    """Calls to the database and how long they took, whether it is there, and since when it runs (Unix time)."""
 
     calls: int
+    seconds: float
+    available: bool
+    running_since: float | None
 
 
 class PollMetrics(Struct, rename="camel"):
@@ -139,6 +145,9 @@ class MetricsAnswer(Struct, rename="camel"):
     queues: list[QueueDepth]
     groups: list[GroupLag]
     dead_letters: list[DeadLetters]
+    unread: list[Unread]
+    ledger_differences: list[Imbalance]
+    standbys: list[StandbyLag]
 
 
 async def health(_broker: "Broker", _request: Request) -> Response:
@@ -178,7 +187,7 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
         MetricsAnswer(
             workers=numbers.gauges["workers"],
             requests_in_flight=numbers.gauges["requests_in_flight"],
-            requests=[RouteMetrics(*labels, each.count, each.seconds) for labels, each in _requests(numbers)],
+            requests=[RouteMetrics(*labels, each.count, each.total) for labels, each in _requests(numbers)],
             messages=MessageMetrics(
                 count["messages_pushed"],
                 count["messages_popped"],
@@ -186,8 +195,13 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
                 count["messages_retried"],
                 count["messages_dead_lettered"],
             ),
-            batching={name: _batching(name, count) for name in OPERATIONS},
-            database=DatabaseMetrics(count["database_calls"]),
+            batching={name: _batching(name, numbers) for name in OPERATIONS},
+            database=DatabaseMetrics(
+                count["database_calls"],
+                numbers.database[DATABASE].total,
+                not broker.engine.database.away,
+                standing.running_since,
+            ),
             polls=PollMetrics(
                 numbers.gauges["parked_polls"],
                 count["pending_checks"],
@@ -196,11 +210,14 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
             ),
             segment_cache=CacheMetrics(count["segment_cache_hits"], count["segment_cache_misses"]),
             leases=LeaseMetrics(count["leases_granted"], standing.active_leases),
-            pop_phases={name: PhaseMetrics(each.count, each.seconds) for name, each in numbers.phases.items()},
+            pop_phases={name: PhaseMetrics(each.count, each.total) for name, each in numbers.phases.items()},
             spool=await _spool(broker),
             queues=list(standing.depths),
             groups=list(standing.lags),
             dead_letters=list(standing.dead_letters),
+            unread=list(standing.unread),
+            ledger_differences=list(standing.ledger),
+            standbys=list(standing.standbys),
         )
     )
 
@@ -209,7 +226,12 @@ async def prometheus(broker: "Broker", _request: Request) -> Response:
     """What the server has counted, as Prometheus reads it."""
     numbers = broker.metrics.total()
     standing = await broker.engine.figures.read()
-    families = [*_families(numbers), *_queue_families(standing), *_spool_families(await _spool(broker))]
+    families = [
+        *_families(numbers),
+        *_queue_families(standing),
+        *_database_families(standing, is_away=broker.engine.database.away),
+        *_spool_families(await _spool(broker)),
+    ]
     return Response(200, generate_latest(_Collected(families)), (TEXT,))
 
 
@@ -231,18 +253,18 @@ class _Collected:
         return self._families
 
 
-def _requests(numbers: Numbers) -> Iterator[tuple[tuple[str, str, int], Durations]]:
+def _requests(numbers: Numbers) -> Iterator[tuple[tuple[str, str, int], Histogram]]:
     """Requests by method, route and status."""
-    for key, durations in sorted(numbers.requests.items()):
+    for key, found in sorted(numbers.requests.items()):
         method, route, status = key.split(" ")
-        yield (method, route, int(status)), durations
+        yield (method, route, int(status)), found
 
 
-def _batching(operation: str, count: dict[str, int]) -> BatchingMetrics:
+def _batching(operation: str, numbers: Numbers) -> BatchingMetrics:
+    count = numbers.counters
     requests, batches = count[f"{operation}_requests"], count[f"{operation}_batches"]
-    return BatchingMetrics(
-        requests, batches, round(requests / batches, 2) if batches else 0.0, count[f"{operation}_saved"]
-    )
+    each = round(requests / batches, 2) if batches else 0.0
+    return BatchingMetrics(requests, batches, each, count[f"{operation}_saved"], numbers.waits[operation].total)
 
 
 def _families(numbers: Numbers) -> Iterator[Metric]:
@@ -251,12 +273,21 @@ def _families(numbers: Numbers) -> Iterator[Metric]:
         "queen_request_seconds", "Requests and how long they took.", labels=("method", "route", "status")
     )
     for (method, route, status), each in _requests(numbers):
-        durations.add_metric((method, route, str(status)), _cumulative(each.buckets), each.seconds)
+        durations.add_metric((method, route, str(status)), each.cumulative(), each.total)
     yield durations
-    phases = HistogramMetricFamily("queen_pop_phase_seconds", "What the phases of pops took.", labels=("phase",))
-    for phase, each in numbers.phases.items():
-        phases.add_metric((phase,), _cumulative(each.buckets), each.seconds)
-    yield phases
+    for name, help, label, found in (
+        ("pop_phase_seconds", "What the phases of pops took.", "phase", numbers.phases),
+        ("queue_wait_seconds", "How long requests waited for a call to the database.", "operation", numbers.waits),
+        ("batch_requests", "Requests that shared a call to the database.", "operation", numbers.batches),
+    ):
+        histogram = HistogramMetricFamily(f"queen_{name}", help, labels=(label,))
+        for key, each in found.items():
+            histogram.add_metric((key,), each.cumulative(), each.total)
+        yield histogram
+    calls = numbers.database[DATABASE]
+    yield HistogramMetricFamily(
+        "queen_database_call_seconds", "What calls to the database took.", calls.cumulative(), calls.total
+    )
     for name, help in (
         ("messages_pushed", "Messages pushed."),
         ("messages_popped", "Messages delivered."),
@@ -292,9 +323,12 @@ def _families(numbers: Numbers) -> Iterator[Metric]:
 def _queue_families(standing: Standing) -> Iterator[Metric]:
     stored = GaugeMetricFamily("queen_queue_stored_messages", "Messages kept in a queue.", labels=("queue",))
     depth = GaugeMetricFamily("queen_queue_depth", "Messages some group has not finished.", labels=("queue",))
+    limit = GaugeMetricFamily("queen_queue_limit", "How deep a queue may be, if that is limited.", labels=("queue",))
     for queue in standing.depths:
         stored.add_metric((queue.queue,), queue.stored)
         depth.add_metric((queue.queue,), queue.depth)
+        if queue.limit is not None:
+            limit.add_metric((queue.queue,), queue.limit)
     labels = ("queue", "group")
     messages = GaugeMetricFamily("queen_group_lag_messages", "Messages a group has yet to finish.", labels=labels)
     seconds = GaugeMetricFamily("queen_group_lag_seconds", "Age of the oldest of them.", labels=labels)
@@ -305,7 +339,33 @@ def _queue_families(standing: Standing) -> Iterator[Metric]:
     for each in standing.dead_letters:
         dead.add_metric((each.queue,), each.stored)
     leases = GaugeMetricFamily("queen_active_leases", "Leases that have not expired.", value=standing.active_leases)
-    return iter((stored, depth, messages, seconds, dead, leases))
+    unread = GaugeMetricFamily(
+        "queen_unread_messages", "Stored messages that no group has asked for.", labels=("queue",)
+    )
+    unread_seconds = GaugeMetricFamily("queen_unread_seconds", "Age of the oldest of them.", labels=("queue",))
+    for line in standing.unread:
+        unread.add_metric((line.queue,), line.messages)
+        unread_seconds.add_metric((line.queue,), line.seconds)
+    help = "Messages that the ledger of a queue does not account for, or counts twice."
+    ledger = GaugeMetricFamily("queen_ledger_difference_messages", help, labels=("queue",))
+    for imbalance in standing.ledger:
+        ledger.add_metric((imbalance.queue,), imbalance.messages)
+    return iter((stored, depth, limit, messages, seconds, dead, leases, unread, unread_seconds, ledger))
+
+
+def _database_families(standing: Standing, *, is_away: bool) -> Iterator[Metric]:
+    yield GaugeMetricFamily("queen_database_available", "1, or 0 while PostgreSQL is away.", value=not is_away)
+    if standing.running_since is not None:
+        help = "When this run of PostgreSQL began; a restart, a failover or a restore changes it."
+        yield GaugeMetricFamily("queen_database_running_since_seconds", help, value=standing.running_since)
+    labels = ("standby",)
+    missing = GaugeMetricFamily("queen_standby_missing_bytes", "Log that a standby does not have yet.", labels=labels)
+    help = "How long ago a standby has reported."
+    silent = GaugeMetricFamily("queen_standby_silent_seconds", help, labels=labels)
+    for standby in standing.standbys:
+        missing.add_metric((standby.name,), standby.missing_bytes)
+        silent.add_metric((standby.name,), standby.silent_seconds)
+    yield from (missing, silent)
 
 
 def _spool_families(spool: SpoolMetrics | None) -> Iterator[Metric]:
@@ -314,13 +374,3 @@ def _spool_families(spool: SpoolMetrics | None) -> Iterator[Metric]:
         yield GaugeMetricFamily("queen_spool_bytes", "Bytes of their files.", value=spool.bytes)
         help = "Messages that were refused when they were to be stored, and set aside."
         yield GaugeMetricFamily("queen_spool_refused_messages", help, value=spool.refused_messages)
-
-
-def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
-    """Each bucket with all below it, as Prometheus counts."""
-    total = 0
-    found = []
-    for end, count in zip((*map(str, BUCKETS), "+Inf"), buckets, strict=True):
-        total += count
-        found.append((end, float(total)))
-    return found
