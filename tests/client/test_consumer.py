@@ -42,6 +42,15 @@ class Seen:
             self.stop.set()
 
 
+def in_lists(seen):
+    """A handler that takes lists of numbers."""
+
+    def handler(numbers: list[int]):
+        seen.add(numbers)
+
+    return handler
+
+
 async def consume(source, handler, seen, **options):
     async with asyncio.timeout(SECONDS_MAX):
         await source.consume(handler, stop=seen.stop, **options)
@@ -160,6 +169,66 @@ async def test_a_list_is_a_batch(queen, queue):
     assert seen.things == [[1, 3]]
     assert await queen.queue(queue).pop() == []
     assert (await queen.dead_letters.list(queue=queue)).total == 1
+
+
+async def test_a_list_has_messages_of_several_partitions(queen, queue):
+    for partition in ("a", "b"):
+        await queen.queue(queue).partition(partition).push_many([1, 2])
+    seen = Seen(enough=1)
+
+    def handler(messages: list):
+        seen.add(sorted((message.partition, message.payload) for message in messages))
+
+    await consume(queen.queue(queue).batch(10), handler, seen)
+    assert seen.things == [[("a", 1), ("a", 2), ("b", 1), ("b", 2)]]
+    assert await queen.queue(queue).pop() == []
+
+
+async def test_a_list_has_messages_of_at_most_so_many_partitions(queen, queue):
+    for partition in ("a", "b"):
+        await queen.queue(queue).partition(partition).push_many([1, 2])
+    seen = Seen(enough=2)
+    await consume(queen.queue(queue).batch(10).max_partitions(1), in_lists(seen), seen)
+    assert seen.things == [[1, 2], [1, 2]]
+
+
+async def test_a_list_of_several_partitions_fails_as_a_whole(queen, queue):
+    await queen.admin.configure(queue, retry_delay_ms=0)
+    for partition in ("a", "b"):
+        await queen.queue(queue).partition(partition).push(1)
+    seen = Seen(enough=2)
+
+    def handler(messages: list):
+        seen.add([(message.payload, message.retry_count) for message in messages])
+        if len(seen.things) == 1:
+            raise ValueError("once more")
+
+    await consume(queen.queue(queue).batch(10), handler, seen)
+    assert seen.things == [[(1, 0), (1, 0)], [(1, 1), (1, 1)]]
+    assert await queen.queue(queue).pop() == []
+
+
+async def test_on_ack_is_called_with_the_answer_to_each_ack(queen, queue):
+    await queen.admin.configure(queue, retry_limit=0)
+    await queen.queue(queue).push_many([1, 2, 3])
+    seen, told = Seen(enough=2), []
+
+    def handler(message):
+        seen.add(message.payload)
+        if message.payload == 2:
+            raise ValueError("two is one too many")
+
+    def on_ack(message, status, acked):
+        told.append((message.payload, status, acked.success, acked.dead_lettered))
+        raise ValueError("which is logged, and changes nothing")
+
+    await consume(queen.queue(queue).batch(10), handler, seen, on_ack=on_ack)
+    assert told == [(1, "completed", True, False), (2, "failed", True, True), (3, "retry", True, False)]
+
+
+async def test_without_an_ack_there_is_nothing_to_tell(queen, queue):
+    with pytest.raises(InvalidArgument, match="on_ack"):
+        await queen.queue(queue).auto_ack().consume(print, on_ack=print)
 
 
 async def test_a_batch_that_fails_comes_again_as_a_whole(queen, queue):

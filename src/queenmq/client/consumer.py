@@ -17,12 +17,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from queenmq.client import telemetry
-from queenmq.client.answers import Delivery
-from queenmq.client.calls import Pop
+from queenmq.client.answers import Acked, Delivery
+from queenmq.client.calls import Ack, Pop
 from queenmq.client.connections import check_pool
 from queenmq.client.exactly_once import handle, handle_blocking
 from queenmq.client.handler import GiveUp, Handler
 from queenmq.client.lease import HeldLease, is_worth_waiting, pause_seconds
+from queenmq.client.signatures import OnAck
 from queenmq.client.stop import Stop
 from queenmq.client.transports import SERVING, AsyncTransport
 from queenmq.errors import InvalidArgument, InvalidPayload, LeaseGone, QueenError
@@ -31,6 +32,7 @@ from queenmq.model import PopRequest
 log = logging.getLogger(__name__)
 
 CONCURRENCY_MAX = 1_000
+LIST_PARTITIONS_MAX = 1_000  # in one list
 LEASE_SECONDS = 30  # kept up while a handler works: so long do messages wait when a consumer dies
 GRACE_SECONDS = 30.0
 WAIT_SECONDS = 30.0
@@ -50,6 +52,7 @@ class Consumer:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Any] | None = None,
     ) -> None:
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise InvalidArgument(f"concurrency must be between 1 and {CONCURRENCY_MAX}")
@@ -61,11 +64,25 @@ class Consumer:
             check_pool(connection, asynchronous=self.handler.asynchronous)
             if request.auto_ack:
                 raise InvalidArgument("with a connection, the ack is part of its transaction: leave out auto_ack")
+        if on_ack is not None and request.auto_ack:
+            raise InvalidArgument("with auto_ack the consumer acknowledges nothing: leave out on_ack")
+        if self.handler.takes_batch and request.max_partitions is None:
+            request = replace(request, max_partitions=min(request.batch, LIST_PARTITIONS_MAX))
         self.lease_seconds = request.lease_seconds or LEASE_SECONDS
         self.request = request if request.auto_ack else replace(request, lease_seconds=self.lease_seconds)
         self.message = partial(message, queen)
         self.concurrency = concurrency
         self.grace_seconds = grace_seconds
+        self._on_ack = on_ack
+
+    def told(self, ack: Ack, answer: Acked) -> None:
+        """An ack was answered."""
+        if self._on_ack is None:
+            return
+        try:
+            self._on_ack(self.message(ack.delivery), ack.status, answer)
+        except Exception:
+            log.exception("on_ack failed: %s", ack.delivery, extra=ack.delivery.location)
 
 
 async def consume(consumers: Sequence[Consumer], stop: Stop, transport: AsyncTransport) -> None:
@@ -156,18 +173,20 @@ class Consumption:
     async def _serve(self, deliveries: list[Delivery]) -> None:
         task = asyncio.current_task()
         assert task is not None, "this is a coroutine"
-        partitions: dict[str, list[Delivery]] = {}
+        lists: dict[str, list[Delivery]] = {}
         for each in deliveries:
-            partitions.setdefault(each.partition_id, []).append(each)
-        async with HeldLease(self._transport, deliveries, self._consumer.lease_seconds, task.cancel) as lease:
+            lists.setdefault("" if self._handler.takes_batch else each.partition_id, []).append(each)
+        async with HeldLease(
+            self._transport, deliveries, self._consumer.lease_seconds, task.cancel, self._consumer.told
+        ) as lease:
             try:
-                for partition in partitions.values():
-                    await self._serve_partition(lease, partition)
+                for some in lists.values():
+                    await self._serve_in_order(lease, some)
             except asyncio.CancelledError:
                 lease.give_back(deliveries)
 
-    async def _serve_partition(self, lease: HeldLease, deliveries: list[Delivery]) -> None:
-        """In order, up to the first that fails: what comes after it is given back, and follows it again."""
+    async def _serve_in_order(self, lease: HeldLease, deliveries: list[Delivery]) -> None:
+        """A list as a whole, or a partition up to the first message that fails: the rest is given back, and follows."""
         for some in [deliveries] if self._handler.takes_batch else ([each] for each in deliveries):
             if self._end.is_set() or lease.gone or not await self._handle(lease, some):
                 break
@@ -184,6 +203,9 @@ class Consumption:
                 await self._call(self._work_on(lease, deliveries, call))
             if self._consumer.pool is None:
                 lease.settle(deliveries)
+            else:
+                for each in deliveries:
+                    self._consumer.told(Ack(each), Acked(success=True))
         except GiveUp as reason:
             lease.settle(deliveries, "dlq", str(reason))
         except LeaseGone:

@@ -5,6 +5,7 @@ commits; the lease is the fence: a handler that has lost it cannot commit, becau
 """
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -52,7 +53,9 @@ def handle_blocking(pool: Any, call: Call, deliveries: Sequence[Delivery], acks:
 
 
 def _ack_arguments(deliveries: Sequence[Delivery]) -> list[str | None]:
-    return [deliveries[0].lease_id, msgspec.json.encode([each.id for each in deliveries]).decode()]
+    """Partitions in the order in which every call locks them."""
+    ordered = sorted(deliveries, key=attrgetter("partition_id", "offset"))
+    return [deliveries[0].lease_id, msgspec.json.encode([each.id for each in ordered]).decode()]
 
 
 def _text(value: UUID | None) -> str | None:

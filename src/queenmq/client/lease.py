@@ -38,13 +38,19 @@ class HeldLease:
     """
 
     def __init__(
-        self, transport: AsyncTransport, deliveries: Sequence[Delivery], seconds: float, lost: Callable[[], object]
+        self,
+        transport: AsyncTransport,
+        deliveries: Sequence[Delivery],
+        seconds: float,
+        lost: Callable[[], object],
+        told: Callable[[Ack, Acked], object],
     ) -> None:
         self._transport = transport
         self._id = deliveries[0].lease_id
         self._first = deliveries[0]  # what log lines say of the lease
         self._seconds = seconds
         self._lost = lost
+        self._told = told
         self.gone = False
         self._left = {each.id for each in deliveries}  # not answered yet
         self._acks: list[Ack] = []
@@ -106,6 +112,8 @@ class HeldLease:
             except QueenError as error:
                 self._warn("messages could not be acknowledged", error)
                 continue
+            for ack, answer in zip(acks, answers, strict=True):
+                self._told(ack, answer)
             if any(not each.success for each in answers):
                 self.lose()
         self._sending = None

@@ -22,7 +22,15 @@ from queenmq.client.messages import AsyncMessages
 from queenmq.client.outgoing import Outgoing, message
 from queenmq.client.producer import AsyncProducer
 from queenmq.client.queue import AsyncQueue
-from queenmq.client.signatures import AsyncConnection, AsyncHandler, AsyncHandlerWithin, AsyncPool, HandlerWithin, Pool
+from queenmq.client.signatures import (
+    AsyncConnection,
+    AsyncHandler,
+    AsyncHandlerWithin,
+    AsyncPool,
+    HandlerWithin,
+    OnAck,
+    Pool,
+)
 from queenmq.client.source import AsyncSource
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.traces import AsyncTraces
@@ -220,6 +228,7 @@ class AsyncQueen:
         concurrency: int = 1,
         connection: None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
     ) -> Callable[[H], H]: ...
     @overload  # asyncio only
     def consumer(
@@ -231,6 +240,7 @@ class AsyncQueen:
         concurrency: int = 1,
         connection: AsyncPool,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
     ) -> Callable[[W], W]: ...
     @overload
     def consumer(
@@ -242,6 +252,7 @@ class AsyncQueen:
         concurrency: int = 1,
         connection: Pool,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
     ) -> Callable[[P], P]: ...
     def consumer(
         self,
@@ -252,6 +263,7 @@ class AsyncQueen:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
     ) -> Callable[[F], F]:
         """Have `run` call a function with what is pushed: `@queen.consumer("orders", group="billing")`."""
         request = PopRequest(queue=queue, group=group, batch=batch)
@@ -266,6 +278,7 @@ class AsyncQueen:
                     concurrency=concurrency,
                     connection=connection,
                     grace_seconds=grace_seconds,
+                    on_ack=on_ack,
                 )
             )
             return handler

@@ -9,6 +9,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from queenmq.client.answers import Acked
+from queenmq.model import AckStatus
+
 M = TypeVar("M")  # a message
 
 Handler = Callable[[Any], None] | Callable[[Any, M], None] | Callable[[Any, list[M]], None]
@@ -33,6 +36,9 @@ AsyncHandlerWithin = (
     | Callable[[Any, Any, M], Awaitable[None]]
     | Callable[[Any, Any, list[M]], Awaitable[None]]
 )
+
+
+OnAck = Callable[[M, AckStatus, Acked], object]
 
 
 class AsyncConnection(Protocol):

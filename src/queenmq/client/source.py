@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
 from queenmq.client.message import AsyncMessage
-from queenmq.client.signatures import AsyncHandler, AsyncHandlerWithin, AsyncPool, HandlerWithin, Pool
+from queenmq.client.signatures import AsyncHandler, AsyncHandlerWithin, AsyncPool, HandlerWithin, OnAck, Pool
 from queenmq.client.stop import Stop
 from queenmq.model import PopRequest, SubscriptionMode
 
@@ -53,7 +53,7 @@ class AsyncSource:
         return self._with(batch=messages)
 
     def max_partitions(self, partitions: int) -> Self:
-        """Take up to so many partitions at once, under one lease."""
+        """Take up to so many partitions at once, under one lease; of `consume`, in one list of a handler."""
         return self._with(max_partitions=partitions)
 
     def lease_seconds(self, seconds: int) -> Self:
@@ -82,6 +82,7 @@ class AsyncSource:
         concurrency: int = 1,
         connection: None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
         stop: Stop | None = None,
     ) -> None: ...
     @overload  # asyncio only
@@ -92,6 +93,7 @@ class AsyncSource:
         concurrency: int = 1,
         connection: AsyncPool,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
         stop: Stop | None = None,
     ) -> None: ...
     @overload
@@ -102,6 +104,7 @@ class AsyncSource:
         concurrency: int = 1,
         connection: Pool,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
         stop: Stop | None = None,
     ) -> None: ...
     async def consume(
@@ -111,11 +114,13 @@ class AsyncSource:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[AsyncMessage] | None = None,
         stop: Stop | None = None,
     ) -> None:
         """Call a function with what is pushed, and acknowledge it, until SIGTERM or SIGINT, or until `stop` is set.
 
         `connection`: a pool of yours. The function gets a connection, and what it does there commits with the ack.
+        `on_ack`: called with each message, what was said of it, and the answer, once that has come.
         """
         consumer = Consumer(
             handler,
@@ -125,6 +130,7 @@ class AsyncSource:
             concurrency=concurrency,
             connection=connection,
             grace_seconds=grace_seconds,
+            on_ack=on_ack,
         )
         await self._queen.run([consumer], stop=stop)
 

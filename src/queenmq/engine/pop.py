@@ -163,7 +163,7 @@ class Popper:
                 check_name(name, what)
         if not 1 <= request.batch <= self._settings.batch_messages_max:
             raise InvalidArgument(f"batch must be between 1 and {self._settings.batch_messages_max}")
-        if not 1 <= request.max_partitions <= PARTITIONS_MAX:
+        if not 1 <= request.partitions_max <= PARTITIONS_MAX:
             raise InvalidArgument(f"max partitions must be between 1 and {PARTITIONS_MAX}")
         if request.lease_seconds is not None and not 0 < request.lease_seconds <= 604_800:
             raise InvalidArgument("lease seconds must be more than 0 and at most 604800")
@@ -261,7 +261,7 @@ class Popper:
             names([request.task for request in requests]),
             names([request.group for request in requests]),
             listed([request.batch for request in requests]),
-            listed([request.max_partitions for request in requests]),
+            listed([request.partitions_max for request in requests]),
             listed([request.lease_seconds for request in requests]),
             listed([request.auto_ack for request in requests]),
             listed(lease_ids),

@@ -25,11 +25,16 @@ class PopRequest(Struct, frozen=True, kw_only=True):
     task: str | None = None
     group: str = QUEUE_MODE
     batch: int = 1
-    max_partitions: int = 1
+    max_partitions: int | None = None  # None: one; of a consumer whose handler takes lists, any number
     lease_seconds: float | None = None
     auto_ack: bool = False
     subscription_mode: SubscriptionMode | None = None
     subscription_from: datetime | None = None
+
+    @property
+    def partitions_max(self) -> int:
+        """How many partitions one pop may take."""
+        return 1 if self.max_partitions is None else self.max_partitions
 
     @property
     def kind(self) -> "PopKind":

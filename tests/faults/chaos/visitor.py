@@ -64,7 +64,7 @@ class Remote:
         query = {
             "consumerGroup": request.group,
             "batch": request.batch,
-            "partitions": request.max_partitions,
+            "partitions": request.partitions_max,
             "leaseTime": round(request.lease_seconds or 0),
             "wait": wait_seconds > 0,
             "timeout": round(wait_seconds * 1000),

@@ -16,7 +16,13 @@ from queenmq.client.consumer import GRACE_SECONDS, Consumer, consume
 from queenmq.client.exactly_once import PUSH, push_arguments
 from queenmq.client.lane import Limits
 from queenmq.client.outgoing import Outgoing, message
-from queenmq.client.signatures import Connection, Handler, HandlerWithin, Pool
+from queenmq.client.signatures import (
+    Connection,
+    Handler,
+    HandlerWithin,
+    OnAck,
+    Pool,
+)
 from queenmq.client.stop import Stop, stopping
 from queenmq.client.sync.admin import Admin
 from queenmq.client.sync.dead_letters import DeadLetters
@@ -226,6 +232,7 @@ class Queen:
         concurrency: int = 1,
         connection: None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Message] | None = None,
     ) -> Callable[[H], H]: ...
     @overload
     def consumer(
@@ -237,6 +244,7 @@ class Queen:
         concurrency: int = 1,
         connection: Pool,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Message] | None = None,
     ) -> Callable[[P], P]: ...
     def consumer(
         self,
@@ -247,6 +255,7 @@ class Queen:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Message] | None = None,
     ) -> Callable[[F], F]:
         """Have `run` call a function with what is pushed: `@queen.consumer("orders", group="billing")`."""
         request = PopRequest(queue=queue, group=group, batch=batch)
@@ -261,6 +270,7 @@ class Queen:
                     concurrency=concurrency,
                     connection=connection,
                     grace_seconds=grace_seconds,
+                    on_ack=on_ack,
                 )
             )
             return handler

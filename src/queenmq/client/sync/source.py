@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from queenmq.client.calls import Pop
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
-from queenmq.client.signatures import Handler, HandlerWithin, Pool
+from queenmq.client.signatures import Handler, HandlerWithin, OnAck, Pool
 from queenmq.client.stop import Stop
 from queenmq.client.sync.message import Message
 from queenmq.model import PopRequest, SubscriptionMode
@@ -54,7 +54,7 @@ class Source:
         return self._with(batch=messages)
 
     def max_partitions(self, partitions: int) -> Self:
-        """Take up to so many partitions at once, under one lease."""
+        """Take up to so many partitions at once, under one lease; of `consume`, in one list of a handler."""
         return self._with(max_partitions=partitions)
 
     def lease_seconds(self, seconds: int) -> Self:
@@ -81,6 +81,7 @@ class Source:
         concurrency: int = 1,
         connection: None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Message] | None = None,
         stop: Stop | None = None,
     ) -> None: ...
     @overload
@@ -91,6 +92,7 @@ class Source:
         concurrency: int = 1,
         connection: Pool,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Message] | None = None,
         stop: Stop | None = None,
     ) -> None: ...
     def consume(
@@ -100,11 +102,13 @@ class Source:
         concurrency: int = 1,
         connection: object | None = None,
         grace_seconds: float = GRACE_SECONDS,
+        on_ack: OnAck[Message] | None = None,
         stop: Stop | None = None,
     ) -> None:
         """Call a function with what is pushed, and acknowledge it, until SIGTERM or SIGINT, or until `stop` is set.
 
         `connection`: a pool of yours. The function gets a connection, and what it does there commits with the ack.
+        `on_ack`: called with each message, what was said of it, and the answer, once that has come.
         """
         consumer = Consumer(
             handler,
@@ -114,6 +118,7 @@ class Source:
             concurrency=concurrency,
             connection=connection,
             grace_seconds=grace_seconds,
+            on_ack=on_ack,
         )
         self._queen.run([consumer], stop=stop)
 
