@@ -186,6 +186,27 @@ async def test_a_lease_that_is_gone_is_not_extended(http, queue):
     ]
 
 
+async def test_several_leases_are_extended_at_once(http, queue):
+    (message,) = await leased(http, queue, 1, leaseTime=5)
+    gone = str(uuid4())
+    leases = [{"leaseId": gone, "seconds": 60}, {"leaseId": message["leaseId"], "seconds": 3000}]
+    lost, kept = (await http.post("/leases/extend", json={"leases": leases})).json()
+    assert lost == {"index": 0, "leaseId": gone, "success": False, "expiresAt": None, "error": "Lease not found"}
+    assert (kept["index"], kept["leaseId"], kept["success"]) == (1, message["leaseId"], True)
+    assert datetime.fromisoformat(kept["expiresAt"]) - datetime.now(UTC) > timedelta(seconds=2900)
+
+
+async def test_not_too_many_leases_are_extended_at_once(http):
+    answer = await http.post("/leases/extend", json={"leases": [{"leaseId": str(uuid4())}] * 1_001})
+    assert (answer.status_code, "1000 is the most" in answer.json()["error"]) == (413, True)
+
+
+@pytest.mark.parametrize("seconds", [0, 604_801])
+async def test_a_lease_among_several_has_its_limits(http, queue, seconds):
+    answer = await http.post("/leases/extend", json={"leases": [{"leaseId": str(uuid4()), "seconds": seconds}]})
+    assert answer.status_code == 400
+
+
 async def test_a_lease_can_be_given_back(http, queue):
     first, *others = await leased(http, queue, 1, 2, 3)
     lease = first["leaseId"]

@@ -40,6 +40,17 @@ async def test_a_pop_tells_all_about_its_messages(http, queue):
     assert before < datetime.fromisoformat(message["createdAt"]) < datetime.now(UTC) + timedelta(seconds=5)
 
 
+async def test_pops_that_are_made_at_once_have_leases_of_their_own(http, queue):
+    for name in "abc":
+        await push(http, queue, 1, 2, 3, partition=name)
+    found = await pop(http, queue, batch=2, pops=4)
+    assert data(found) == [1, 2] * 3
+    leases = {message["partition"]: message["leaseId"] for message in found["messages"]}
+    assert (found["partitionsClaimed"], len(set(leases.values()))) == (3, 3)
+    answers = await ack(http, *found["messages"])
+    assert [answer["leaseReleased"] for answer in answers] == [True] * 6
+
+
 async def test_groups_are_told_the_same_of_a_message_but_for_their_lease(http, queue):
     await push(http, queue, {"n": 1}, {"n": 2}, partition='"p"', traceId=str(uuid4()), headers={"h": "1"})
     told = []

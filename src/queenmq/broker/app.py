@@ -74,6 +74,9 @@ ROUTES: Sequence[Route] = (
         takes=ack.ExtendBody,
         gives=list[ack.ExtendResult],
     ),
+    Route(
+        "POST", "/api/v1/leases/extend", ack.extend_many, "consumer", takes=ack.LeasesBody, gives=list[ack.ExtendResult]
+    ),
     Route("POST", "/api/v1/lease/{lease}/release", ack.release, "consumer", gives=list[ack.ReleaseResult]),
     Route(
         "POST",
@@ -359,12 +362,7 @@ ROUTES: Sequence[Route] = (
     # -- what is wrong
     Route("GET", "/api/v1/why/{queue}", diagnosis.why, "read-only", gives=list[Reason], query=diagnosis.WHY_QUERY),
     Route(
-        "GET",
-        "/api/v1/ledger",
-        diagnosis.ledger,
-        "read-only",
-        gives=list[LedgerTotal],
-        query=diagnosis.LEDGER_QUERY,
+        "GET", "/api/v1/ledger", diagnosis.ledger, "read-only", gives=list[LedgerTotal], query=diagnosis.LEDGER_QUERY
     ),
     Route("GET", "/api/v1/unread", diagnosis.unread, "read-only", gives=list[Unread]),
     Route("GET", "/api/v1/verify", diagnosis.verify, "admin", gives=Verification, query=diagnosis.LEDGER_QUERY),

@@ -53,11 +53,11 @@ class Deliveries:
         self._messages = 0
         self._leases: OrderedDict[str, dict[str, Part]] = OrderedDict()  # lease, partition
 
-    def remember(self, lease: str, runs: Iterable[tuple[Run, Sequence[str]]]) -> None:
+    def remember(self, runs: Iterable[tuple[Run, Sequence[str]]]) -> None:
         """Keep where the messages of a pop are, known by the names that come with each run."""
-        parts: dict[str, Part] = {}
         for run, names in runs:
             held = run.lease
+            parts = self._leases.setdefault(str(held.id), {})
             partition = partition_text(held.partition_id)
             part = parts.get(partition)
             if part is None:
@@ -67,8 +67,7 @@ class Deliveries:
                 )
             part.names += names
             part.offsets += run.offsets
-        self._leases[lease] = parts
-        self._messages += _count(parts)
+            self._messages += len(run.offsets)
         while self._messages > self._messages_max and len(self._leases) > 1:
             self._messages -= _count(self._leases.popitem(last=False)[1])
 

@@ -5,7 +5,8 @@ What users call, for asyncio:
     queen                   AsyncQueen, the front door
     source, queue           what is popped from and pushed to: the fluent grammar
     message, transaction    what was popped; acks and pushes that happen together
-    consumer                a function that is called with what is pushed (handler, lease and stop are its parts)
+    consumer                a function that is called with what is pushed (handler and stop are its parts)
+    dispatcher              pops for idle handlers; lease and acks keep what they work on, and send what they say
     signatures              what a type checker knows of handlers, connections and pools
     exactly_once            the same in the application's own transactions, on its own connections
     producer                pushes that travel together: a buffer of lanes

@@ -28,10 +28,14 @@ class Push(Call[Sequence[Pushed]], frozen=True):
 
 
 class Pop(Call[list[Delivery]], frozen=True):
-    """Lease messages; with `wait_seconds`, wait so long for some to become ready."""
+    """Lease messages; with `wait_seconds`, wait so long for some to become ready.
+
+    With `count`, as so many pops at once, each with a lease of its own.
+    """
 
     request: PopRequest
     wait_seconds: float = 0.0
+    count: int = 1
 
 
 class Ack(Struct, frozen=True, gc=False):
@@ -53,6 +57,19 @@ class Renew(Call[datetime], frozen=True):
 
     lease_id: str
     seconds: float
+
+
+class Renewal(Struct, frozen=True):
+    """A lease, and for how long from now it is kept."""
+
+    lease_id: str
+    seconds: float
+
+
+class RenewMany(Call[list[datetime | None]], frozen=True):
+    """Keep leases; answers when each of them then expires, or None if it is gone."""
+
+    renewals: Sequence[Renewal]
 
 
 class Release(Call[bool], frozen=True):

@@ -1,23 +1,24 @@
-"""A lease in a consumer's hands: kept while its messages are worked on, answered as they are done."""
+"""What a consumer holds: messages under a lease, which one handler works off in order; and how leases are renewed."""
 
 import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
 from time import monotonic
-from types import TracebackType
-from typing import Self
 
 from queenmq.client.answers import Acked, Delivery
-from queenmq.client.calls import Ack, Acknowledge, Renew
+from queenmq.client.calls import Ack, Renewal, RenewMany
 from queenmq.client.transports import AsyncTransport
-from queenmq.errors import Closed, LeaseGone, QueenError, Unavailable
+from queenmq.errors import Closed, QueenError, Unavailable
 from queenmq.model import AckStatus
 
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 5.0
+RENEWALS_MAX = 1_000  # in one call
+RENEWED_AT = 1 / 3  # of the lease time, so that two thirds are left for trouble
+LOOKS = 10  # for leases to renew, in that time
 
 
 def pause_seconds(attempt: int) -> float:
@@ -30,118 +31,127 @@ def is_worth_waiting(error: QueenError) -> bool:
     return isinstance(error, Unavailable) and not (isinstance(error, Closed) and error.detail is None)
 
 
-class HeldLease:
-    """Renews the lease of messages until its block is left, and sends their acknowledgements.
+class Lane:
+    """Messages of a partition, or a list, under one lease: they feed one handler at a time, in order.
 
-    What is done while some are on their way goes out together, next. A lease that is gone calls `lost`: somebody else
-    has its messages. Where the pop acknowledged them itself there is no lease, and nothing to do.
+    If the pop acknowledged them itself, there is no lease, and nothing is sent.
     """
+
+    __slots__ = (
+        "_left", "_open", "_send", "_told", "deliveries", "gone", "lease_id", "renewed_at", "seconds", "since", "task",
+    )  # fmt: skip
 
     def __init__(
         self,
-        transport: AsyncTransport,
         deliveries: Sequence[Delivery],
         seconds: float,
-        lost: Callable[[], object],
-        told: Callable[[Ack, Acked], object],
+        send: Callable[["Lane", list[Ack]], None],
+        told: Callable[[Ack, Acked], None],
     ) -> None:
-        self._transport = transport
-        self._id = deliveries[0].lease_id
-        self._first = deliveries[0]  # what log lines say of the lease
-        self._seconds = seconds
-        self._lost = lost
-        self._told = told
+        self.deliveries = deliveries
+        self.lease_id = deliveries[0].lease_id
+        self.seconds = seconds
+        self.since = self.renewed_at = monotonic()
         self.gone = False
-        self._left = {each.id for each in deliveries}  # not answered yet
-        self._acks: list[Ack] = []
-        self._sending: asyncio.Task[None] | None = None
-        self._renewing: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        if self._id:
-            self._renewing = asyncio.create_task(self._renew())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if self._sending is not None:
-                await asyncio.wait([self._sending])
-        finally:
-            if self._renewing is not None:
-                self._renewing.cancel()
+        self.task: asyncio.Task[None] | None = None  # which works on it, once one does
+        self._left = {each.id for each in deliveries}  # of which nothing was said yet
+        self._open = len(deliveries) if self.lease_id else 0  # whose ack has no answer yet
+        self._send = send
+        self._told = told
 
     def settle(self, deliveries: Sequence[Delivery], status: AckStatus = "completed", error: str | None = None) -> None:
-        """Say what became of messages: as soon as possible, and not later than at the end of the block."""
-        if not self._id or self.gone or not deliveries:
+        """Say what became of messages, as soon as possible."""
+        if not self.lease_id or self.gone or not deliveries:
             return
-        self.answered(deliveries)
-        self._acks.extend(Ack(each, status, error) for each in deliveries)
-        if self._sending is None:
-            self._sending = asyncio.create_task(self._send())
+        self.answer(deliveries)
+        self._send(self, [Ack(each, status, error) for each in deliveries])
 
-    def give_back(self, deliveries: Sequence[Delivery]) -> None:
+    def give_back(self) -> None:
         """Have those that are not answered delivered again at once, in order, without counting it as a failure."""
-        self.settle([each for each in deliveries if each.id in self._left], "retry")
+        if self._left:
+            self.settle([each for each in self.deliveries if each.id in self._left], "retry")
 
-    def answered(self, deliveries: Sequence[Delivery]) -> None:
+    def answer(self, deliveries: Sequence[Delivery]) -> None:
         """These are about to be acknowledged: when no other is left, the lease may end any moment."""
-        self._left.difference_update(each.id for each in deliveries)
+        self._left.difference_update([each.id for each in deliveries])
+
+    @property
+    def ended(self) -> bool:
+        """Whether the lease is not needed any more."""
+        return self.gone or not self._open
+
+    def acknowledged(self, ack: Ack, answer: Acked) -> None:
+        """An ack was answered."""
+        self._open -= 1
+        self._told(ack, answer)
+        if not answer.success:
+            self.lose()
+
+    def expired(self) -> None:
+        """A renewal found that the lease has ended; perhaps because of the last ack."""
+        if self._left:
+            self.lose()
 
     def lose(self) -> None:
-        """The lease has turned out to be gone."""
+        """Another consumer has the messages."""
         if self.gone:
             return
         self.gone = True
-        self._acks.clear()
-        self._warn("a lease was lost, its messages are delivered again")
-        self._lost()
+        self.warn("a lease was lost, its messages are delivered again")
+        if self.task is not None:
+            self.task.cancel()
 
-    def _warn(self, what: str, error: QueenError | None = None) -> None:
-        fields = self._first.location | {"lease": self._id} | ({} if error is None else {"cause": repr(error)})
+    def warn(self, what: str, error: QueenError | None = None) -> None:
+        """Write about this lease to the log."""
+        first = self.deliveries[0]
+        fields = first.location | {"lease": self.lease_id} | ({} if error is None else {"cause": repr(error)})
         because = "" if error is None else f": {error}"
-        log.warning("%s: lease %s, whose first message is %s%s", what, self._id, self._first, because, extra=fields)
+        log.warning("%s: lease %s, whose first message is %s%s", what, self.lease_id, first, because, extra=fields)
 
-    async def _send(self) -> None:
-        await asyncio.sleep(0)  # what is settled in the same breath belongs together
-        while acks := self._acks:
-            self._acks = []
-            try:
-                answers = await self._acknowledge(Acknowledge(acks))
-            except QueenError as error:
-                self._warn("messages could not be acknowledged", error)
-                continue
-            for ack, answer in zip(acks, answers, strict=True):
-                self._told(ack, answer)
-            if any(not each.success for each in answers):
-                self.lose()
-        self._sending = None
 
-    async def _acknowledge(self, call: Acknowledge) -> list[Acked]:
-        """Try as long as the lease may last."""
-        until, attempt = monotonic() + self._seconds, 0
-        while True:
-            try:
-                return await self._transport.call(call)
-            except QueenError as error:
-                if monotonic() > until or not is_worth_waiting(error):
-                    raise
-            await asyncio.sleep(pause_seconds(attempt))
-            attempt += 1
+class Renewals:
+    """Keeps all leases of the consumers of a process: one call renews all that are due."""
 
-    async def _renew(self) -> None:
-        """At a third of its time, so that two thirds are left for trouble."""
+    def __init__(self, transport: AsyncTransport, seconds_min: float) -> None:
+        self._transport = transport
+        self._pause = seconds_min * RENEWED_AT / LOOKS
+        self._lanes: set[Lane] = set()
+
+    def add(self, lane: Lane) -> None:
+        """Keep this lease."""
+        if lane.lease_id:
+            self._lanes.add(lane)
+
+    def drop(self, lane: Lane) -> None:
+        """This lease has ended."""
+        self._lanes.discard(lane)
+
+    async def run(self) -> None:
+        """Renew, for ever."""
         attempt = 0
         while True:
-            await asyncio.sleep(pause_seconds(attempt) if attempt else self._seconds / 3)
+            await asyncio.sleep(pause_seconds(attempt) if attempt else self._pause)
+            now = monotonic()
+            due = [each for each in self._lanes if now - each.renewed_at > each.seconds * RENEWED_AT]
+            attempt = attempt + 1 if not await self._renew(due) else 0
+
+    async def _renew(self, lanes: list[Lane]) -> bool:
+        """Whether it has worked."""
+        began = monotonic()
+        leases = list({each.lease_id: Renewal(each.lease_id, each.seconds) for each in lanes}.values())
+        gone: set[str] = set()
+        for start in range(0, len(leases), RENEWALS_MAX):
+            some = leases[start : start + RENEWALS_MAX]
             try:
-                await self._transport.call(Renew(self._id, self._seconds))
-                attempt = 0
-            except LeaseGone:
-                if self._left:
-                    self.lose()
-                return
+                expiries = await self._transport.call(RenewMany(some))
             except QueenError as error:
-                attempt += 1
-                self._warn("a lease could not be renewed yet", error)
+                for each in lanes:
+                    each.warn("a lease could not be renewed yet", error)
+                return False
+            gone.update(each.lease_id for each, expires in zip(some, expiries, strict=True) if expires is None)
+        for each in lanes:
+            each.renewed_at = began
+            if each.lease_id in gone:
+                self.drop(each)
+                each.expired()
+        return True

@@ -12,8 +12,9 @@ from queenmq.client.answers import Acked
 from queenmq.client.buffer import OnDelivery
 from queenmq.client.calls import Ack, Acknowledge, Call
 from queenmq.client.connections import execute_in
-from queenmq.client.consumer import GRACE_SECONDS, Consumer, consume
+from queenmq.client.consumer import GRACE_SECONDS, Consumer
 from queenmq.client.dead_letters import AsyncDeadLetters
+from queenmq.client.dispatcher import consume
 from queenmq.client.exactly_once import PUSH, push_arguments
 from queenmq.client.groups import AsyncGroups
 from queenmq.client.lane import Limits

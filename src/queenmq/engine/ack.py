@@ -1,6 +1,8 @@
 """Acknowledge: what callers say of their messages becomes ranges, and one call for all of them."""
 
 from collections.abc import Sequence
+from datetime import datetime
+from itertools import chain, count
 from operator import attrgetter, itemgetter
 from typing import Any, get_args
 from uuid import UUID, uuid4
@@ -142,7 +144,7 @@ class Acker:
             weight_max=MESSAGES_MAX,
             shared_from=SHARED_FROM,
         )
-        self.renewals = Batcher(self._renew_all, calls_max=1)
+        self.renewals = Batcher(self._renew_all, calls_max=1, weight=len)
 
     async def ack(self, acks: Sequence[Ack]) -> list[Acked]:
         """Acknowledge messages; every one gets its own answer, in order."""
@@ -162,11 +164,19 @@ class Acker:
         verdicts = await self.batcher.submit({held: Offsets(offsets, [])})
         return verdicts[held].of_each(offsets)
 
-    async def renew(self, lease_id: UUID, seconds: float | None) -> Any:
+    async def renew(self, lease_id: UUID, seconds: float | None) -> datetime:
         """When the lease now expires; raises LeaseGone."""
-        if seconds is not None and not 0 < seconds <= 604_800:
-            raise InvalidArgument("a lease lasts more than 0 and at most 604800 seconds")
-        return await self.renewals.submit((lease_id, seconds))
+        [expires_at] = await self.renew_many([(lease_id, seconds)])
+        if expires_at is None:
+            raise LeaseGone()
+        return expires_at
+
+    async def renew_many(self, renewals: Sequence[tuple[UUID, float | None]]) -> list[datetime | None]:
+        """When leases now expire; None for those that are gone."""
+        for _, seconds in renewals:
+            if seconds is not None and not 0 < seconds <= 604_800:
+                raise InvalidArgument("a lease lasts more than 0 and at most 604800 seconds")
+        return await self.renewals.submit(renewals)
 
     async def release(self, lease_id: UUID) -> bool:
         """End a lease, untouched; False when it is gone."""
@@ -207,10 +217,12 @@ class Acker:
 
         return await self._database.once(call, outcome)
 
-    async def _renew_all(self, requests: list[tuple[UUID, float | None]]) -> list[Any]:
-        rows = await self._database.rows(RENEW, [r[0] for r in requests], [r[1] for r in requests])
+    async def _renew_all(self, requests: list[Sequence[tuple[UUID, float | None]]]) -> list[list[datetime | None]]:
+        renewals = list(chain.from_iterable(requests))
+        rows = await self._database.rows(RENEW, [id for id, _ in renewals], [seconds for _, seconds in renewals])
         expiries = {row["item"]: row["expires_at"] for row in rows}
-        return [expiries[n] or LeaseGone() for n in range(1, len(requests) + 1)]
+        numbers = count(1)
+        return [[expiries[next(numbers)] for _ in each] for each in requests]
 
 
 def _weight(said: Said) -> int:

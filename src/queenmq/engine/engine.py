@@ -122,17 +122,20 @@ class Engine:
         self._check_open()
         return await self.pusher.push(messages)
 
-    async def pop(self, request: PopRequest, wait_seconds: float = 0.0) -> Popped:
-        """Lease what is ready; with `wait_seconds`, wait that long for something to become ready."""
+    async def pop(self, request: PopRequest, wait_seconds: float = 0.0, count: int = 1) -> Popped:
+        """Lease what is ready; with `wait_seconds`, wait that long for something to become ready.
+
+        With `count`, as so many pops at once, each with a lease of its own: what is ready for some of them is answered.
+        """
         self._check_open()
         if not 0 <= wait_seconds <= WAIT_SECONDS_MAX:
             raise InvalidArgument(f"a poll waits between 0 and {WAIT_SECONDS_MAX:.0f} seconds")
-        self.popper.check(request)
+        self.popper.check(request, count)
         if not wait_seconds:
-            return NOTHING if self.waiting.paused else await self.popper.pop(request)
-        return await self._poll(request, monotonic() + wait_seconds)
+            return NOTHING if self.waiting.paused else await self.popper.pop(request, count)
+        return await self._poll(request, monotonic() + wait_seconds, count)
 
-    async def _poll(self, request: PopRequest, deadline: float) -> Popped:
+    async def _poll(self, request: PopRequest, deadline: float, count: int) -> Popped:
         with self.waiting.poll(request.kind) as kind:
             look = await self.waiting.unpaused(deadline)
             if look:
@@ -140,7 +143,7 @@ class Engine:
             while look:
                 rung = kind.rung
                 try:
-                    popped = await self.popper.pop(request)
+                    popped = await self.popper.pop(request, count)
                 except asyncio.CancelledError:
                     kind.ring(1)  # what this one was to look for
                     raise
@@ -164,8 +167,12 @@ class Engine:
     async def renew(self, lease_id: UUID, seconds: float | None = None) -> datetime:
         """Keep a lease for longer; answers when it now expires. Raises LeaseGone."""
         self._check_open()
-        expires_at: datetime = await self.acker.renew(lease_id, seconds)
-        return expires_at
+        return await self.acker.renew(lease_id, seconds)
+
+    async def renew_many(self, renewals: Sequence[tuple[UUID, float | None]]) -> list[datetime | None]:
+        """Keep leases, each for so many seconds; answers when they now expire, None for those that are gone."""
+        self._check_open()
+        return await self.acker.renew_many(renewals)
 
     async def release(self, lease_id: UUID) -> bool:
         """Give a lease back untouched, as if the pop had not happened."""

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import repeat
 from time import perf_counter
 from typing import Any, TypeVar, get_args
@@ -33,12 +33,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PARTITIONS_MAX = 1_000  # in one pop
+POPS_MAX = 200  # at once, for one caller
 REQUESTS_MAX = 500  # in one call
 MODES: tuple[str, ...] = get_args(SubscriptionMode)
 SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 
 POP = once("pop_batch", *POP_ARGUMENTS)
 RELEASE = "select queen.release_lease($1)"
+
+
+class Pops(Struct, frozen=True):
+    """So many pops of one caller, each with a lease of its own."""
+
+    request: PopRequest
+    count: int
 
 
 class PopTimes(Struct, frozen=True, gc=False):
@@ -111,6 +119,7 @@ class Popper:
         self.batcher = Batcher(
             self._pop_all,
             calls_max=settings.pop_calls_max,
+            weight=_count,
             weight_max=REQUESTS_MAX if settings.pop_batching else 1,
             shared_from=SHARED_FROM,
             unclaimed=self._give_back,
@@ -118,9 +127,9 @@ class Popper:
         self._returns: set[asyncio.Task[Any]] = set()
         self._orphans: list[tuple[int | None, list[UUID]]] = []  # leases nobody has, and the call that may take them
 
-    async def pop(self, request: PopRequest) -> Popped:
-        """Lease what is ready for this request; nothing ready is an answer too."""
-        return await self.batcher.submit(request)
+    async def pop(self, request: PopRequest, count: int = 1) -> Popped:
+        """Lease what is ready for this request, or for so many like it; nothing ready is an answer too."""
+        return await self.batcher.submit(Pops(request, count))
 
     def _give_back(self, popped: Popped) -> None:
         """Nobody is there to take it: end the lease, as if the pop had not happened."""
@@ -146,8 +155,10 @@ class Popper:
         await self.batcher.close()
         await asyncio.gather(*self._returns, return_exceptions=True)
 
-    def check(self, request: PopRequest) -> None:
+    def check(self, request: PopRequest, count: int = 1) -> None:
         """Refuse what cannot be popped before it meets other requests."""
+        if not 1 <= count <= POPS_MAX:
+            raise InvalidArgument(f"between 1 and {POPS_MAX} pops can be made at once")
         if request.queue is None and request.namespace is None and request.task is None:
             raise InvalidArgument("name a queue, a namespace or a task to pop from")
         if request.partition is not None and request.queue is None:
@@ -176,13 +187,23 @@ class Popper:
         if request.subscription_from is not None and request.subscription_from.tzinfo is None:
             raise InvalidTimestamp("the subscription timestamp has no time zone")
 
-    async def _pop_all(self, requests: list[PopRequest]) -> Sequence[Popped | QueenError]:
-        return await self._history.run(lambda memory: self._pop_with(memory, requests))
+    async def _pop_all(self, asked: list[Pops]) -> Sequence[Popped | QueenError]:
+        """In one call, unless some are for one and others for many: all of a call get equally many bytes each."""
+        answers: dict[int, Popped | QueenError] = {}
+        alike: dict[int, list[int]] = {}
+        for number, each in enumerate(asked):
+            alike.setdefault((each.count - 1).bit_length(), []).append(number)
+        for doublings, numbers in alike.items():
+            some, bytes_max = [asked[number] for number in numbers], self._settings.pop_bytes_max >> doublings
+            answers.update(zip(numbers, await self._history.run(partial(self._pop_with, some, bytes_max)), strict=True))
+        return [answers[number] for number in range(len(asked))]
 
-    async def _pop_with(self, memory: Memory, requests: list[PopRequest]) -> Sequence[Popped | QueenError]:
+    async def _pop_with(self, asked: list[Pops], bytes_max: int, memory: Memory) -> Sequence[Popped | QueenError]:
+        callers = [number for number, each in enumerate(asked) for _ in range(each.count)]
+        requests = [asked[number].request for number in callers]
         lease_ids = [uuid4() for _ in requests]
         started = perf_counter()
-        rows = await self._claim(memory, requests, lease_ids)
+        rows = await self._claim(memory, requests, lease_ids, max(bytes_max, 1))
         leased = perf_counter()
         memory.ready.looked({request.kind for request in requests}, leased - started)
         try:
@@ -191,12 +212,12 @@ class Popper:
             await self._release(lease_ids, {row["queue_name"] for row in rows})
             raise
         times = PopTimes(leased - started, perf_counter() - leased)
-        answers: list[tuple[list[Lease], list[Run]]] = [([], []) for _ in requests]
+        answers: list[tuple[list[Lease], list[Run]]] = [([], []) for _ in asked]
         unreadable: dict[int, EncryptionRequired] = {}
         cut_short: set[int] = set()
         for row in rows:
-            number = row["request"] - 1
-            request = requests[number]
+            number = callers[row["request"] - 1]
+            request = asked[number].request
             memory.ready.note(request.kind, row["ready_since"])
             if row["more"]:
                 cut_short.add(number)
@@ -219,16 +240,18 @@ class Popper:
             leases.append(lease)
             runs += _runs(lease, row, held)
         if unreadable:  # somebody else may have the key
-            queues = {row["queue_name"] for row in rows if row["request"] - 1 in unreadable}
-            await self._release([lease_ids[number] for number in unreadable], queues)
+            queues = {row["queue_name"] for row in rows if callers[row["request"] - 1] in unreadable}
+            await self._release([id for id, n in zip(lease_ids, callers, strict=True) if n in unreadable], queues)
         return [
             unreadable.get(number) or Popped(*answer, times, memory.incarnation, number in cut_short)
             for number, answer in enumerate(answers)
         ]
 
-    async def _claim(self, memory: Memory, requests: list[PopRequest], lease_ids: list[UUID]) -> list[Any]:
+    async def _claim(
+        self, memory: Memory, requests: list[PopRequest], lease_ids: list[UUID], bytes_max: int
+    ) -> list[Any]:
         async def call(call_id: int) -> list[Any]:
-            arguments = self._arguments(memory, requests, lease_ids)
+            arguments = [*self._arguments(memory, requests, lease_ids), bytes_max]
             return await self._database.rows(POP, *arguments, call_id, repeatable=False)
 
         async def undo() -> None:
@@ -271,8 +294,11 @@ class Popper:
             self._lookback,
             memory.incarnation,
             self._settings.default_subscription_mode,
-            self._settings.pop_bytes_max,
         ]
+
+
+def _count(asked: Pops) -> int:
+    return asked.count
 
 
 def _mode(request: PopRequest) -> str | None:

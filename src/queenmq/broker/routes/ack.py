@@ -1,4 +1,4 @@
-"""POST /ack, /ack/batch, /lease/{lease}/extend and /lease/{lease}/release."""
+"""POST /ack, /ack/batch, /lease/{lease}/extend, /lease/{lease}/release and /leases/extend."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from queenmq.broker import wire
 from queenmq.broker.deliveries import Part
 from queenmq.broker.http import Request, Response, answer, encode
 from queenmq.engine.partitions import check_name
-from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, TooManyItems
+from queenmq.errors import InvalidArgument, InvalidStatus, TooManyItems
 from queenmq.model import QUEUE_MODE, Ack, Acked, AckStatus, Located
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ NO_LEASE = "Invalid or expired lease"  # clients of the original system look for
 NOT_LEASED = "Lease not found"
 SECONDS = 60.0
 SECONDS_MAX = 604_800.0
+LEASES_MAX = 1_000  # in one request
 
 
 class AckBody(Struct, gc=False, rename="camel"):
@@ -74,6 +75,19 @@ class ExtendBody(Struct):
     seconds: float = SECONDS
 
 
+class LeaseBody(Struct, rename="camel"):
+    """A lease, and how long to keep it, from now."""
+
+    lease_id: str
+    seconds: float = SECONDS
+
+
+class LeasesBody(Struct):
+    """Leases to keep."""
+
+    leases: list[LeaseBody]
+
+
 class ExtendResult(Struct, rename="camel"):
     """The answer to one extension."""
 
@@ -107,6 +121,7 @@ _success = attrgetter("success")
 _ack = msgspec.json.Decoder(AckBody)
 _batch = msgspec.json.Decoder(AckBatchBody)
 _extend = msgspec.json.Decoder(ExtendBody)
+_extend_many = msgspec.json.Decoder(LeasesBody)
 
 
 async def ack(broker: "Broker", request: Request) -> Response:
@@ -127,14 +142,30 @@ async def ack_batch(broker: "Broker", request: Request) -> Response:
 async def extend(broker: "Broker", request: Request) -> Response:
     """Keep a lease for longer."""
     body = await request.json_or(ExtendBody(), _extend)
-    if not 0 < body.seconds <= SECONDS_MAX:
-        raise InvalidArgument(f"a lease is extended by more than 0 and at most {SECONDS_MAX:.0f} seconds")
-    lease = request.path_parameters["lease"]
-    try:
-        expires_at = await broker.engine.renew(wire.uuid(lease, "the lease id"), body.seconds)
-    except LeaseGone:
-        return answer([ExtendResult(0, lease, False, None, NOT_LEASED)])
-    return answer([ExtendResult(0, lease, True, expires_at, None)])
+    return await _renew(broker, [LeaseBody(request.path_parameters["lease"], body.seconds)])
+
+
+async def extend_many(broker: "Broker", request: Request) -> Response:
+    """Keep several leases for longer; each gets its own answer, in order."""
+    body = await request.json(_extend_many)
+    if len(body.leases) > LEASES_MAX:
+        raise TooManyItems(f"the request has {len(body.leases)} leases; {LEASES_MAX} is the most")
+    return await _renew(broker, body.leases)
+
+
+async def _renew(broker: "Broker", leases: Sequence[LeaseBody]) -> Response:
+    for each in leases:
+        if not 0 < each.seconds <= SECONDS_MAX:
+            raise InvalidArgument(f"a lease is extended by more than 0 and at most {SECONDS_MAX:.0f} seconds")
+    renewals = [(wire.uuid(each.lease_id, "the lease id"), each.seconds) for each in leases]
+    return answer(
+        [
+            ExtendResult(number, each.lease_id, expires_at is not None, expires_at, None if expires_at else NOT_LEASED)
+            for number, (each, expires_at) in enumerate(
+                zip(leases, await broker.engine.renew_many(renewals), strict=True)
+            )
+        ]
+    )
 
 
 async def release(broker: "Broker", request: Request) -> Response:

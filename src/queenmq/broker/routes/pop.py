@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
 from queenmq.broker.http import EMPTY, Request, Response, encode
-from queenmq.engine.pop import Popped
+from queenmq.engine.pop import POPS_MAX, Popped
 from queenmq.errors import InvalidArgument
 from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode
 
@@ -38,6 +38,7 @@ QUERY = {
     "subscriptionMode": f"where a new group starts: {', '.join(MODES)}",
     "subscriptionFrom": "where a new group starts: now, or a timestamp",
     "partitions": "most partitions to take under one lease; batch is then the total (1)",
+    "pops": f"as so many pops at once, up to {POPS_MAX}, each with a lease of its own (1)",
     "leaseTime": "seconds the lease lasts (the queue's)",
     "empty": "200: answer with an empty list instead of 204 when there is nothing",
 }
@@ -64,7 +65,7 @@ class PoppedMessage(Struct, gc=False, rename="camel"):
 
 
 class PopAnswer(Struct, rename="camel", kw_only=True):
-    """What a pop brought; queue, partition and partitionId are those of the first message.
+    """What a pop brought; queue, partition, partitionId and leaseId are those of the first message.
 
     `more`: the answer ends here because of QUEEN_POP_BYTES_MAX; pop again for the rest.
     """
@@ -86,7 +87,8 @@ async def pop(broker: "Broker", request: Request) -> Response:
     wait = request.flag("wait")
     empty_status = request.number("empty", 204, 200, 204)
     timeout_ms = request.number("timeout", WAIT_MS, 0, WAIT_MS_MAX)
-    popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0)
+    count = request.number("pops", 1, 1, POPS_MAX)
+    popped = await _pop(broker, request, asked, timeout_ms / 1000 if wait else 0.0, count)
     _note_times(request, popped, waited=wait)
     broker.metrics.popped += popped.message_count
     broker.metrics.leases += sum(lease.id is not None for lease in popped.leases)
@@ -94,9 +96,9 @@ async def pop(broker: "Broker", request: Request) -> Response:
         broker.metrics.served(request.phases)
         return EMPTY
     lease_id = str(popped.leases[0].id or "") if popped.leases else ""
-    told = [broker.texts.told(popped.incarnation, run, lease_id) for run in popped.runs]
+    told = [broker.texts.told(popped.incarnation, run, str(run.lease.id or "")) for run in popped.runs]
     if lease_id and told:
-        broker.deliveries.remember(lease_id, zip(popped.runs, (each.names for each in told), strict=True))
+        broker.deliveries.remember(zip(popped.runs, (each.names for each in told), strict=True))
     response = Response(200, _text(popped, lease_id, asked.group, (each.text for each in told)))
     request.phases["encode"] = perf_counter() - request.started - sum(request.phases.values())
     broker.metrics.served(request.phases)
@@ -113,15 +115,16 @@ def _note_times(request: Request, popped: Popped, *, waited: bool) -> None:
         request.parked_seconds = phases["wait"]
 
 
-async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_seconds: float) -> Popped:
+async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_seconds: float, count: int) -> Popped:
     """Pop; a client that has gone away takes nothing with it."""
     if request.is_abandoned():
         return NOTHING
     request.waits_for_client = True  # from here on, this ends where the client does
-    popped = await broker.engine.pop(asked, wait_seconds)
+    popped = await broker.engine.pop(asked, wait_seconds, count)
     request.waits_for_client = False
-    if request.is_abandoned() and popped.leases and popped.leases[0].id is not None:  # served in the very moment
-        await broker.engine.release(popped.leases[0].id)
+    if request.is_abandoned():  # served in the very moment
+        for lease_id in {lease.id for lease in popped.leases if lease.id is not None}:
+            await broker.engine.release(lease_id)
         return NOTHING
     return popped
 

@@ -12,7 +12,8 @@ from queenmq.client.answers import Acked
 from queenmq.client.buffer import OnDelivery
 from queenmq.client.calls import Ack, Acknowledge, Call
 from queenmq.client.connections import execute_in_blocking
-from queenmq.client.consumer import GRACE_SECONDS, Consumer, consume
+from queenmq.client.consumer import GRACE_SECONDS, Consumer
+from queenmq.client.dispatcher import consume
 from queenmq.client.exactly_once import PUSH, push_arguments
 from queenmq.client.lane import Limits
 from queenmq.client.outgoing import Outgoing, message

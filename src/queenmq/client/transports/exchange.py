@@ -1,6 +1,6 @@
 """A call as HTTP."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -29,7 +29,7 @@ class Exchange(Struct, Generic[A], frozen=True, kw_only=True):
     body: bytes | None = None
     repeatable: bool = False
     wait_seconds: float = 0.0  # for which an answer may be held back because the call asks for it
-    unclaimed: "Callable[[A], Exchange[Any] | None] | None" = None
+    unclaimed: "Callable[[A], Sequence[Exchange[Any]]] | None" = None
 
 
 ExchangeTable = Mapping[type[Call[Any]], Callable[[Any], Exchange[Any]]]

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from time import monotonic
 from typing import Any, TypeVar
@@ -91,20 +91,18 @@ class HttpTransport:
             task.add_done_callback(self._returns.discard)
             raise
 
-    async def _give_back(self, sending: asyncio.Task[A], unclaimed: Callable[[A], Exchange[Any] | None]) -> None:
+    async def _give_back(self, sending: asyncio.Task[A], unclaimed: Callable[[A], Sequence[Exchange[Any]]]) -> None:
         """Undo what was done for a caller who has gone; should it fail, the lease expires."""
         await asyncio.wait([sending], timeout=LATE_SECONDS_MAX)
         sending.cancel()
         await asyncio.wait([sending])
         if sending.cancelled() or sending.exception() is not None:
             return
-        exchange = unclaimed(sending.result())
-        if exchange is None:
-            return
-        try:
-            await self._ask(self._addresses[self._current], exchange)
-        except QueenError as error:
-            log.warning("an unused lease could not be given back", extra={"cause": repr(error)})
+        for exchange in unclaimed(sending.result()):
+            try:
+                await self._ask(self._addresses[self._current], exchange)
+            except QueenError as error:
+                log.warning("an unused lease could not be given back", extra={"cause": repr(error)})
 
     async def _send(self, exchange: Exchange[A]) -> A:
         """Ask a server; where it does no harm, ask another one."""

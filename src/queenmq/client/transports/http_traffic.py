@@ -191,6 +191,7 @@ def pop(call: calls.Pop) -> Exchange[list[Delivery]]:
             timeout=round(call.wait_seconds * 1000) if call.wait_seconds else None,
             autoAck=True if asked.auto_ack else None,
             partitions=asked.max_partitions,
+            pops=call.count if call.count > 1 else None,
             leaseTime=asked.lease_seconds,
             subscriptionMode=asked.subscription_mode if asked.subscription_from is None else None,
             subscriptionFrom=asked.subscription_from,
@@ -217,6 +218,18 @@ def renew(call: calls.Renew) -> Exchange[datetime]:
         body=encode({"seconds": call.seconds}),
         repeatable=True,
         read=_read_renewed,
+    )
+
+
+def renew_many(call: calls.RenewMany) -> Exchange[list[datetime | None]]:
+    """POST /leases/extend."""
+    leases = [{"leaseId": each.lease_id, "seconds": each.seconds} for each in call.renewals]
+    return Exchange(
+        path=path("leases", "extend"),
+        method="POST",
+        body=encode({"leases": leases}),
+        repeatable=True,
+        read=lambda body: [each.expires_at for each in _renewed.decode(body)],
     )
 
 
@@ -321,8 +334,8 @@ def _read_popped(body: bytes) -> list[Delivery]:
     return _popped.decode(body).messages if body else []
 
 
-def _give_back(deliveries: list[Delivery]) -> Exchange[bool] | None:
-    return release(calls.Release(deliveries[0].lease_id)) if deliveries else None
+def _give_back(deliveries: list[Delivery]) -> list[Exchange[bool]]:
+    return [release(calls.Release(lease_id)) for lease_id in {each.lease_id: None for each in deliveries}]
 
 
 def _read_renewed(body: bytes) -> datetime:
@@ -359,6 +372,7 @@ TRAFFIC: ExchangeTable = {
     calls.Pop: pop,
     calls.Acknowledge: acknowledge,
     calls.Renew: renew,
+    calls.RenewMany: renew_many,
     calls.Release: release,
     calls.Transact: transact,
     calls.Fetch: fetch,

@@ -54,7 +54,7 @@ async def _with_capacity(transport: "PostgresTransport", pushed: Sequence[Pushed
 
 async def pop(transport: "PostgresTransport", call: calls.Pop) -> list[Delivery]:
     """Lease messages."""
-    popped = await transport.engine.pop(call.request, call.wait_seconds)
+    popped = await transport.engine.pop(call.request, call.wait_seconds, call.count)
     return [_delivery(each) for each in popped.messages]
 
 
@@ -69,6 +69,13 @@ async def acknowledge(transport: "PostgresTransport", call: calls.Acknowledge) -
 async def renew(transport: "PostgresTransport", call: calls.Renew) -> datetime:
     """Keep a lease."""
     return await transport.engine.renew(uuid(call.lease_id, "the lease id"), call.seconds)
+
+
+async def renew_many(transport: "PostgresTransport", call: calls.RenewMany) -> list[datetime | None]:
+    """Keep leases."""
+    return await transport.engine.renew_many(
+        [(uuid(each.lease_id, "the lease id"), each.seconds) for each in call.renewals]
+    )
 
 
 async def release(transport: "PostgresTransport", call: calls.Release) -> bool:
@@ -192,6 +199,7 @@ TRAFFIC: HandlerTable = {
     calls.Pop: pop,
     calls.Acknowledge: acknowledge,
     calls.Renew: renew,
+    calls.RenewMany: renew_many,
     calls.Release: release,
     calls.Transact: transact,
     calls.Fetch: fetch,
