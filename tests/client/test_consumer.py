@@ -295,7 +295,10 @@ def two(order: Order, other: str): ...
 def unknown(order: "Nobody"): ...  # noqa: F821 (that is the point)
 
 
-@pytest.mark.parametrize("handler", [nothing, two, unknown])
+def ambiguous(order: Order | dict): ...  # JSON does not say which of them an object is
+
+
+@pytest.mark.parametrize("handler", [nothing, two, unknown, ambiguous])
 async def test_a_handler_with_the_wrong_parameters_is_refused(queen, queue, handler):
     with pytest.raises(InvalidArgument, match=handler.__name__):
         await queen.queue(queue).consume(handler)

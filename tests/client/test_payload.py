@@ -80,14 +80,14 @@ def test_plain_values_are_written_as_all_others_are(value):
 def test_an_object_comes_out_as_it_went_in(kind):
     encoded = msgspec.Raw(payload.encode([kind(id=7)]))
     assert payload.decode(encoded) == [{"id": 7}]
-    assert payload.decode_as(encoded, list[Struct]) == [Struct(7)]
-    assert payload.decode_as(msgspec.Raw(payload.encode(kind(id=7))), kind) == kind(id=7)
+    assert payload.reader(list[Struct])(encoded) == [Struct(7)]
+    assert payload.reader(kind)(msgspec.Raw(payload.encode(kind(id=7)))) == kind(id=7)
 
 
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 def test_what_does_not_fit_is_refused(kind):
     with pytest.raises(InvalidPayload, match=kind.__name__):
-        payload.decode_as(msgspec.Raw(b'{"id": "seven"}'), kind)
+        payload.reader(kind)(msgspec.Raw(b'{"id": "seven"}'))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from queenmq.client.payload import HasPayload
 from queenmq.errors import BY_CODE
-from queenmq.model import OFFSET_DIGITS, Headers
+from queenmq.model import OFFSET_DIGITS, Headers, Lease
 from queenmq.model.lazily import Lazily
 
 PushStatus = Literal["queued", "duplicate", "buffered"]
@@ -120,7 +120,7 @@ class Delivery(
     producer: str | None = None
     retry_count: int = 0
     headers: Headers = {}
-    group_id: int = 0  # known without a server only
+    lease: Lease | None = None  # known without a server only
 
     @property
     def attempt(self) -> int:

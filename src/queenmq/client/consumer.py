@@ -131,10 +131,13 @@ class Handling:
         deliveries, messages, values = self._read(lane, deliveries)
         if not deliveries:
             return True
-        call = partial(self._handler.call, values, messages)
         try:
             with telemetry.handling(deliveries):
-                await self._call(self._work_on(lane, deliveries, call))
+                if self._handler.asynchronous and self._consumer.pool is None:
+                    await self._handler.call(values, messages, None)
+                else:
+                    call = partial(self._handler.call, values, messages)
+                    await self._call(self._work_on(lane, deliveries, call))
             if self._consumer.pool is None:
                 lane.settle(deliveries)
             else:

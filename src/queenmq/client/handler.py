@@ -4,7 +4,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
-from queenmq.client.payload import HasPayload
+from msgspec import Raw
+
+from queenmq.client.payload import HasPayload, reader
 from queenmq.errors import InvalidArgument
 
 
@@ -27,7 +29,7 @@ class Handler:
         first, *others = self._parameters()
         self.takes_batch = _is_list(first)
         inner = _inner(first)
-        self._kind = None if inner is None or _is_message(inner) else inner
+        self._read = None if inner is None or _is_message(inner) else self._reader(inner)
         self._others = ["message" if _is_message(_inner(each)) else "connection" for each in others]
         if self._others.count("connection") != connected:
             told = "one for the connection" if connected else "one for the payload or message only"
@@ -35,13 +37,21 @@ class Handler:
 
     def read(self, message: HasPayload) -> Any:
         """What the handler wants of a message. Raises InvalidPayload when the payload is not of its type."""
-        return message if self._kind is None else message.payload_as(self._kind)
+        return message if self._read is None else self._read(message.raw)
 
     def call(self, values: Sequence[Any], messages: Sequence[Any], connection: object) -> Any:
         """Call it, with what was read of the messages; asynchronous ones answer an awaitable."""
         given = {"message": messages if self.takes_batch else messages[0], "connection": connection}
         value = values if self.takes_batch else values[0]
         return self.function(value, *(given[each] for each in self._others))
+
+    def _reader(self, kind: Any) -> Callable[[Raw], Any]:
+        try:
+            return reader(kind)
+        except TypeError as error:
+            raise InvalidArgument(
+                f"the handler {self.name} wants payloads of a type that is not known: {error}"
+            ) from error
 
     def _parameters(self) -> list[Any]:
         """The annotations of its parameters, in order; None where there is none."""

@@ -1,7 +1,7 @@
 """Payloads in and out: any JSON value; on the way in also structs, dataclasses and pydantic models."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -57,16 +57,19 @@ def decode(payload: Raw) -> Any:
         return json.loads(bytes(payload))
 
 
-def decode_as(payload: Raw, kind: type[T]) -> T:
-    """The value of a payload as a type, checked: a msgspec struct, a dataclass, a pydantic model, any other."""
-    try:
-        validate = getattr(kind, "model_validate_json", None)
-        if validate is not None:
-            checked: T = validate(bytes(payload))
-            return checked
-        return msgspec.json.decode(payload, type=kind)
-    except ValueError as error:  # pydantic's and msgspec's complaints are ValueErrors
-        raise InvalidPayload(f"the payload is not a {getattr(kind, '__name__', kind)}: {error}") from error
+def reader(kind: type[T]) -> Callable[[Raw], T]:
+    """What reads payloads as a type, and checks them: a msgspec struct, a dataclass, a pydantic model, any other."""
+    validate = getattr(kind, "model_validate_json", None)
+    read = msgspec.json.Decoder(kind).decode if validate is None else lambda payload: validate(bytes(payload))
+
+    def decode_checked(payload: Raw) -> T:
+        try:
+            checked: T = read(payload)
+        except ValueError as error:  # pydantic's and msgspec's complaints are ValueErrors
+            raise InvalidPayload(f"the payload is not a {getattr(kind, '__name__', kind)}: {error}") from error
+        return checked
+
+    return decode_checked
 
 
 class HasPayload:
@@ -82,7 +85,7 @@ class HasPayload:
 
     def payload_as(self, kind: type[T]) -> T:
         """What was pushed, as a msgspec struct, dataclass, pydantic model or other type. Raises InvalidPayload."""
-        return decode_as(self.raw, kind)
+        return reader(kind)(self.raw)
 
     @property
     def json(self) -> bytes:

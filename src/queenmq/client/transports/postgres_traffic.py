@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from msgspec.structs import replace
 
@@ -160,7 +159,7 @@ def _delivery(message: model.Message) -> Delivery:
         producer=message.producer,
         retry_count=message.retry_count,
         headers=message.headers,
-        group_id=lease.group_id,
+        lease=lease,
     )
 
 
@@ -177,17 +176,12 @@ def _record(position: calls.Position, found: reading.Record) -> Record:
 
 
 def _ack(ack: calls.Ack) -> model.Ack:
-    delivery = ack.delivery
-    if not delivery.lease_id:
+    lease = ack.delivery.lease
+    if lease is None:
+        raise InvalidArgument("a server has delivered this message: acknowledge it there")
+    if lease.id is None:
         raise InvalidArgument("the pop acknowledged this message itself")
-    return model.Ack(
-        UUID(delivery.partition_id).int,
-        delivery.group_id,
-        UUID(delivery.lease_id),
-        delivery.offset,
-        ack.status,
-        ack.error,
-    )
+    return model.Ack(lease.partition_id, lease.group_id, lease.id, ack.delivery.offset, ack.status, ack.error)
 
 
 def _sentence(code: str | None) -> str | None:
