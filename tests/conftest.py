@@ -1,6 +1,7 @@
 """Fixtures are plugins by topic: see tests/fixtures/. Tests run two at a time, a file in one process."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ def pytest_addoption(parser):
     parser.addoption(
         "--everything", action="store_true", help="all tests of `every_postgres`, all clients and transports"
     )
+
+
+def pytest_configure():
+    """Let programs of the tests hear Ctrl-C: a run in the background of a shell inherits that it is ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
