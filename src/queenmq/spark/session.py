@@ -74,7 +74,7 @@ def session(
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make `format("queen")` known to a session that somebody else has made; no setting of that changes."""
+    """Make `format("queen")` known to a session whose driver has queenmq as a zip file only. No setting changes."""
     spark.dataSource.register(QueenDataSource)
     return spark
 
