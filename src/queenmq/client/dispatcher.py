@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from time import monotonic
 
 from queenmq.client.acks import Acks
@@ -174,27 +175,21 @@ class Dispatcher:
         while self._ready and len(self._serving) < self._consumer.concurrency and not self._end.is_set():
             lane = self._ready.popleft()
             if not lane.gone:
-                lane.task = asyncio.create_task(self._work(lane))
+                lane.task = asyncio.create_task(self._handling.serve(lane))
+                lane.task.add_done_callback(partial(self._worked, lane))
                 self._serving.add(lane.task)
         if self._ready and self._returning is None and self._consumer.may_give_back:
             self._returning = asyncio.get_running_loop().call_later(READY_SECONDS_MAX, self._return_late)
 
-    async def _work(self, lane: Lane) -> None:
-        task = lane.task
-        assert task is not None, "it is this one"
-        try:
-            await self._handling.serve(lane)
-        except asyncio.CancelledError:
-            pass  # the lease is lost, or the time of grace is over
-        except BaseException as error:  # noqa: BLE001 (raised by run)
+    def _worked(self, lane: Lane, task: asyncio.Task[None]) -> None:
+        """A lane is done, or its task was cancelled, perhaps before it began: lease lost, or time of grace over."""
+        if not task.cancelled() and (error := task.exception()) is not None:
             self._failure = error
             self._end.set()
         lane.task = None
-        lane.give_back()
-        if lane.ended:
-            self._renewals.drop(lane)
         self._serving.discard(task)
         self._finished += 1
+        self._leave(lane)
         self._begin()
         self._freed.set()
 
@@ -207,6 +202,10 @@ class Dispatcher:
     def _give_back(self, lanes: Sequence[Lane]) -> None:
         for each in tuple(lanes):
             self._ready.remove(each)
-            each.give_back()
-            if each.ended:
-                self._renewals.drop(each)
+            self._leave(each)
+
+    def _leave(self, lane: Lane) -> None:
+        """No handler works on it any more: what was not answered is delivered again."""
+        lane.give_back()
+        if lane.ended:
+            self._renewals.drop(lane)
