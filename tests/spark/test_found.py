@@ -1,5 +1,6 @@
 """Spark finds `format("queen")` by itself wherever the package is installed."""
 
+import asyncio
 import subprocess
 import sys
 
@@ -35,9 +36,8 @@ print(sorted(set(sys.modules) - before))
 
 async def test_a_session_reads_and_writes_without_registration_also_in_other_threads(spark, push, database):
     await push("orders", "Default", 1, 2)
-    done = subprocess.run(  # `spark` has made sure that there is a Java
-        [sys.executable, "-c", PROGRAM, database], check=False, capture_output=True, text=True, timeout=300
-    )
+    command = [sys.executable, "-c", PROGRAM, database]  # `spark` has made sure that there is a Java
+    done = await asyncio.to_thread(subprocess.run, command, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["['1', '2']", "['1', '2']", "['1', '2', '\"written\"']"]
 
