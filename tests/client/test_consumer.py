@@ -9,7 +9,7 @@ import pydantic
 import pytest
 
 from queenmq import GiveUp, Stop
-from queenmq.client.diagnosis import Why
+from queenmq.api.diagnosis import Why
 from queenmq.errors import InvalidArgument, InvalidName
 
 SECONDS_MAX = 60

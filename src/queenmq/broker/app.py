@@ -1,39 +1,38 @@
 """The broker's route table, and what routes work with. Read this first; `dispatch` has the way of a request to them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from queenmq.broker import openapi
+from queenmq.api.call import Call, answer_type, shapes
+from queenmq.api.diagnosis import Check
+from queenmq.api.system import Ping
+from queenmq.broker import calls, openapi
 from queenmq.broker.delivered import RunTexts
 from queenmq.broker.deliveries import Deliveries
+from queenmq.broker.exposure import examine_access
 from queenmq.broker.metrics import Metrics
 from queenmq.broker.routes import (
     ack,
     dead_letters,
-    diagnosis,
-    groups,
     health,
     messages,
-    partitions,
     pop,
     push,
-    queues,
     reading,
-    status,
-    system,
     traces,
     transaction,
 )
-from queenmq.broker.routing import Route
+from queenmq.broker.routing import Handler, Route
 from queenmq.broker.spool import Spool
-from queenmq.config import Settings
-from queenmq.diagnosis import Checkup, LedgerTotal, Reason, Unread, Verification
+from queenmq.config import Settings, masked
 from queenmq.engine import Engine
+from queenmq.engine.checkup import disk
 from queenmq.engine.presence import Presence
 from queenmq.engine.readiness import Readiness
+from queenmq.service import SERVICES
 
-ROUTES: Sequence[Route] = (
+OTHER_ROUTES: Sequence[Route] = (
     # -- traffic
     Route("POST", "/api/v1/push", push.push, "producer", takes=push.PushBody, gives=push.Results, query=push.QUERY),
     Route(
@@ -96,64 +95,6 @@ ROUTES: Sequence[Route] = (
         takes=reading.ChangedBody,
         gives=reading.ChangedAnswer,
     ),
-    # -- consumer groups
-    Route("GET", "/api/v1/consumer-groups", groups.list_groups, "read-only", gives=list[groups.Group]),
-    Route(
-        "GET",
-        "/api/v1/consumer-groups/lagging",
-        groups.list_lagging,
-        "read-only",
-        gives=list[groups.Group],
-        query=groups.LAGGING_QUERY,
-    ),
-    Route(
-        "GET",
-        "/api/v1/consumer-groups/{group}",
-        groups.describe_group,
-        "read-only",
-        gives=dict[str, groups.Places],
-        query=groups.PLACES_QUERY,
-    ),
-    Route(
-        "DELETE",
-        "/api/v1/consumer-groups/{group}",
-        groups.delete_group,
-        "admin",
-        gives=groups.DeleteAnswer,
-        query=groups.DELETE_QUERY,
-    ),
-    Route(
-        "DELETE",
-        "/api/v1/consumer-groups/{group}/queues/{queue}",
-        groups.delete_group,
-        "admin",
-        gives=groups.DeleteAnswer,
-        query=groups.DELETE_QUERY,
-    ),
-    Route(
-        "POST",
-        "/api/v1/consumer-groups/{group}/subscription",
-        groups.set_subscription,
-        "admin",
-        takes=groups.SubscriptionBody,
-        gives=groups.SubscriptionAnswer,
-    ),
-    Route(
-        "POST",
-        "/api/v1/consumer-groups/{group}/queues/{queue}/seek",
-        groups.seek,
-        "admin",
-        takes=groups.SeekBody,
-        gives=groups.SeekAnswer,
-    ),
-    Route(
-        "POST",
-        "/api/v1/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek",
-        groups.seek_partition,
-        "admin",
-        takes=groups.PartitionSeekBody,
-        gives=groups.SeekAnswer,
-    ),
     # -- traces
     Route("POST", "/api/v1/traces", traces.record, "consumer", takes=traces.TraceBody, gives=traces.TraceAnswer),
     Route("GET", "/api/v1/traces/names", traces.list_names, "read-only", gives=traces.Names, query=traces.PAGE_QUERY),
@@ -181,85 +122,6 @@ ROUTES: Sequence[Route] = (
         gives=traces.MessageEvents,
         query=traces.CURSOR_QUERY,
     ),
-    # -- maintenance
-    Route("GET", "/api/v1/system/maintenance", system.maintenance, "read-only", gives=system.PushMaintenance),
-    Route(
-        "POST",
-        "/api/v1/system/maintenance",
-        system.set_maintenance,
-        "admin",
-        takes=system.Switch,
-        gives=system.PushMaintenance,
-    ),
-    Route("GET", "/api/v1/system/maintenance/pop", system.pop_maintenance, "read-only", gives=system.PopMaintenance),
-    Route(
-        "POST",
-        "/api/v1/system/maintenance/pop",
-        system.set_pop_maintenance,
-        "admin",
-        takes=system.Switch,
-        gives=system.PopMaintenance,
-    ),
-    # -- queues
-    Route(
-        "POST",
-        "/api/v1/configure",
-        queues.configure,
-        "read-write",
-        takes=queues.ConfigureBody,
-        gives=queues.ConfigureAnswer,
-    ),
-    Route(
-        "GET",
-        "/api/v1/resources/queues",
-        queues.list_queues,
-        "read-only",
-        gives=queues.QueueList,
-        query=queues.LIST_QUERY,
-    ),
-    Route(
-        "GET",
-        "/api/v1/resources/queues/{queue}",
-        queues.get_queue,
-        "read-only",
-        gives=queues.QueueDetail,
-        query=partitions.PAGE_QUERY,
-    ),
-    Route("DELETE", "/api/v1/resources/queues/{queue}", queues.delete_queue, "admin", gives=queues.DeleteAnswer),
-    Route("DELETE", "/api/v1/queues/{queue}/clear", queues.clear_queue, "admin", gives=queues.ClearAnswer),
-    Route(
-        "GET",
-        "/api/v1/resources/queues/{queue}/depth",
-        partitions.get_depth,
-        "read-only",
-        gives=partitions.DepthAnswer,
-        query=partitions.DEPTH_QUERY,
-    ),
-    Route(
-        "GET",
-        "/api/v1/resources/partitions",
-        partitions.list_partitions,
-        "read-only",
-        gives=partitions.PartitionList,
-        query=partitions.PARTITIONS_QUERY,
-    ),
-    Route(
-        "GET",
-        "/api/v1/resources/namespaces",
-        queues.list_namespaces,
-        "read-only",
-        gives=queues.NamespaceList,
-        query=queues.LABELS_QUERY,
-    ),
-    Route(
-        "GET",
-        "/api/v1/resources/tasks",
-        queues.list_tasks,
-        "read-only",
-        gives=queues.TaskList,
-        query=queues.LABELS_QUERY,
-    ),
-    Route("GET", "/api/v1/resources/overview", status.overview, "read-only", gives=status.OverviewAnswer),
     # -- messages
     Route(
         "GET",
@@ -326,19 +188,6 @@ ROUTES: Sequence[Route] = (
         takes=dead_letters.RedriveBody,
         gives=dead_letters.RedriveAnswer,
     ),
-    # -- status
-    Route("GET", "/api/v1/status", status.status, "read-only", gives=status.StatusAnswer, query=status.RANGE_QUERY),
-    Route(
-        "GET", "/api/v1/status/queues", queues.list_queues, "read-only", gives=queues.QueueList, query=queues.LIST_QUERY
-    ),
-    Route(
-        "GET",
-        "/api/v1/status/queues/{queue}",
-        status.queue_status,
-        "read-only",
-        gives=status.QueueStatus,
-        query=status.QUEUE_QUERY,
-    ),
     Route(
         "GET",
         "/api/v1/status/queues/{queue}/messages",
@@ -347,33 +196,22 @@ ROUTES: Sequence[Route] = (
         gives=messages.MessageList,
         query=messages.PAGE_QUERY,
     ),
-    Route(
-        "GET",
-        "/api/v1/status/analytics",
-        status.analytics,
-        "read-only",
-        gives=status.AnalyticsAnswer,
-        query=status.ANALYTICS_QUERY,
-    ),
-    Route("GET", "/api/v1/analytics/system-metrics", status.system_metrics, "read-only", gives=status.SystemMetrics),
-    Route("GET", "/api/v1/analytics/worker-metrics", status.worker_metrics, "read-only", gives=status.WorkerMetrics),
-    Route("GET", "/api/v1/analytics/postgres-stats", status.postgres_stats, "read-only", gives=status.PostgresAnswer),
-    Route("POST", "/api/v1/stats/refresh", status.refresh, "admin", gives=status.RefreshAnswer),
-    # -- what is wrong
-    Route("GET", "/api/v1/why/{queue}", diagnosis.why, "read-only", gives=list[Reason], query=diagnosis.WHY_QUERY),
-    Route(
-        "GET", "/api/v1/ledger", diagnosis.ledger, "read-only", gives=list[LedgerTotal], query=diagnosis.LEDGER_QUERY
-    ),
-    Route("GET", "/api/v1/unread", diagnosis.unread, "read-only", gives=list[Unread]),
-    Route("GET", "/api/v1/verify", diagnosis.verify, "admin", gives=Verification, query=diagnosis.LEDGER_QUERY),
-    Route("GET", "/api/v1/doctor", diagnosis.doctor, "admin", gives=Checkup),
+    Route("GET", "/api/v1/analytics/worker-metrics", health.worker_metrics, "read-only", gives=health.WorkerMetrics),
     # -- the server
-    Route("GET", "/health", health.health, None, gives=health.Health),
-    Route("GET", "/ready", health.ready, None, gives=health.ReadyAnswer),
     Route("GET", "/metrics", health.metrics, "read-only", gives=health.MetricsAnswer),
     Route("GET", "/metrics/prometheus", health.prometheus, "read-only"),
     Route("GET", "/openapi.json", openapi.openapi, None),
     Route("GET", "/docs", openapi.docs, None),
+)
+BY_HAND: Mapping[type[Call[Any]], Handler] = {Ping: health.ready}
+ROUTES: Sequence[Route] = (
+    *OTHER_ROUTES,
+    *(route for call, service in SERVICES.items() if call not in BY_HAND for route in calls.routes(call, service)),
+    *(
+        calls.route(shape, handler, gives=answer_type(call))
+        for call, handler in BY_HAND.items()
+        for shape in shapes(call)
+    ),
 )
 
 
@@ -396,3 +234,13 @@ class Broker:
     def description(self) -> bytes:
         """The routes, as /openapi.json tells of them."""
         return openapi.describe(ROUTES)
+
+    async def buffered(self) -> tuple[int, int, int]:
+        """The messages in the spool, their bytes, and the messages that were refused."""
+        return (0, 0, 0) if self.spool is None else await self.spool.buffered()
+
+    def own_checks(self) -> tuple[Sequence[Check], Sequence[Check]]:
+        """What `queen doctor` says about this server."""
+        database = Check(name="database", severity="ok", detail=masked(self.engine.database.dsn))
+        spool = [] if self.spool is None else [disk("disk of the spool", self.spool.directory)]
+        return [database, examine_access(self.settings)], spool

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import jwt
 from msgspec import Struct
 
+from queenmq.api.call import Need, Role
 from queenmq.broker.http import Request
 from queenmq.broker.keys import Key, Keys, KeySet, configured_keys
-from queenmq.broker.routing import Need, Role
 from queenmq.config import Settings
 from queenmq.errors import Forbidden, InvalidToken, Unauthorized, Unavailable
 

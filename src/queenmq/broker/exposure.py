@@ -2,8 +2,8 @@
 
 import ipaddress
 
+from queenmq.api.diagnosis import Check
 from queenmq.config import Settings
-from queenmq.diagnosis import Check
 from queenmq.errors import ConfigurationError
 
 HINT = (

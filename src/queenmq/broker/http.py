@@ -25,7 +25,8 @@ from queenmq.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from queenmq.broker.routing import Role, Route
+    from queenmq.api.call import Role
+    from queenmq.broker.routing import Route
 
 T = TypeVar("T")
 
@@ -196,9 +197,10 @@ class Request:
         value = self.query.get(name)
         if value is None:
             return default
-        if not (value.isascii() and value.lstrip("-").isdigit() and len(value) < 20) or not least <= int(value) <= most:
+        number = whole_number(value)
+        if number is None or not least <= number <= most:
             raise InvalidArgument(f"{name} is a whole number from {least} to {most}, not {value[:40]!r}")
-        return int(value)
+        return number
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """True or false."""
@@ -213,6 +215,11 @@ class Request:
         """A timestamp with a time zone."""
         value = self.text(name)
         return None if value is None else moment(value, name)
+
+
+def whole_number(text: str) -> int | None:
+    """The whole number that a text is, unless it is another text or too long."""
+    return int(text) if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 else None
 
 
 @lru_cache(maxsize=1_000)  # consumers ask the same again and again

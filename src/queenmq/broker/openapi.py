@@ -75,7 +75,7 @@ def _operation(route: Route, takes: Schema | None, gives: Schema | None, failure
     operation: dict[str, Any] = {
         "operationId": _WORD_ENDS.sub("_", f"{route.method.lower()}{route.pattern.removeprefix(PREFIX)}").strip("_"),
         "summary": route.summary,
-        "tags": [route.handler.__module__.rpartition(".")[2]],
+        "tags": [route.tag],
         "parameters": [
             *(_parameter(name, "path", f"the {name.replace('_', ' ')}") for name in _PARAMETER.findall(route.pattern)),
             *(_parameter(name, "query", meaning) for name, meaning in route.query.items()),

@@ -7,11 +7,12 @@ as much as it can, and what is spelled out decides. Only a partition's id is our
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from msgspec import Struct
 
+from queenmq.api.call import Need
 from queenmq.broker.http import Request, Response
 from queenmq.errors import InvalidArgument, MethodNotAllowed, NoSuchRoute
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from queenmq.broker.app import Broker
 
 Handler = Callable[["Broker", Request], Awaitable[Response]]
-Role = Literal["read-only", "producer", "consumer", "read-write", "admin"]
-Need = Role | Literal["producer or consumer"]  # of a route; `auth` has which roles are enough for it
 
 KNOWN_MAX = 10_000  # addresses that are remembered with what they mean,
 KNOWN_CHARACTERS_MAX = 300  # unless they are longer
@@ -31,22 +30,29 @@ _PARAMETER = re.compile(r"\{(\w+)\}")
 class Route(Struct, frozen=True):
     """One line of the table in `app`.
 
-    `role`: who may call it, None for everybody. `takes` and `gives`: the structs of the body and of the answer, for
-    /openapi.json. `query`: the query's parameters with what they mean.
+    `role`: who may call it, None for everybody. `declared`: what its documentation is taken from, a call or a function.
+    `takes` and `gives`: the structs of the body and of the answer, for /openapi.json. `query`: the query's parameters
+    with what they mean.
     """
 
     method: str
     pattern: str
     handler: Handler
     role: Need | None
+    declared: Any = None
     takes: Any = None
     gives: Any = None
     query: dict[str, str] = {}
 
     @property
     def summary(self) -> str:
-        """The first line of the handler's docstring."""
-        return (self.handler.__doc__ or "").strip().split("\n")[0]
+        """The first line of the docstring."""
+        return ((self.declared or self.handler).__doc__ or "").strip().split("\n")[0]
+
+    @property
+    def tag(self) -> str:
+        """The noun that the route is about: the name of the file that declares it."""
+        return str((self.declared or self.handler).__module__).rpartition(".")[2]
 
 
 Methods = dict[str, Route]

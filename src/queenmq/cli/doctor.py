@@ -9,15 +9,14 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from queenmq import __version__
+from queenmq.api.diagnosis import Check, CheckUp, Checkup
 from queenmq.cli import Exit
 from queenmq.cli.connection import address
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import print_json, print_table
-from queenmq.client.diagnosis import CheckUp
 from queenmq.client.queen import AsyncQueen
 from queenmq.client.transports import DEFAULT_URL
 from queenmq.config import Settings, masked
-from queenmq.diagnosis import Check, Checkup
 from queenmq.engine.checkup import check_up, clock
 from queenmq.engine.database import Database
 

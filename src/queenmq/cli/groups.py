@@ -4,13 +4,12 @@ from typing import Annotated
 
 import typer
 
+from queenmq.api.diagnosis import ListUnread, Unread
+from queenmq.api.groups import Group
 from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import NOBODY, print_json, print_table
-from queenmq.client.administration.groups import Group
-from queenmq.client.diagnosis import ListUnread
 from queenmq.client.queen import AsyncQueen
-from queenmq.diagnosis import Unread
 
 UNREAD = "Unread"  # the state of a queue without groups
 

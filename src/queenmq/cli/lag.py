@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from queenmq.api.diagnosis import ListUnread
 from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, command_app
 from queenmq.cli.printing import NOBODY, print_json, print_table, seconds_text
-from queenmq.client.diagnosis import ListUnread
 from queenmq.client.queen import AsyncQueen
 
 Lag = tuple[str, str | None, str | None, int, float]  # queue, group, partition, messages, seconds

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 RENAMED = {"raw": "payload"}  # as the SDK calls it when it is decoded
+OMITTED = {"dead_letter_enabled_too"}  # the second name of a setting
 NOBODY = "(nobody)"  # in the place of a group, where messages wait that no group has asked for
 WIDTH_OF_A_PIPE = 10_000  # nobody looks at it, so nothing is cut or broken
 
@@ -119,7 +120,11 @@ def _cell(value: object) -> Text:
 def _plain(value: Any) -> Any:
     """Structs as they are called in Python; what they are called on the wire is the transport's affair."""
     if isinstance(value, Struct):
-        return {RENAMED.get(name, name): _plain(getattr(value, name)) for name in value.__struct_fields__}
+        return {
+            RENAMED.get(name, name): _plain(getattr(value, name))
+            for name in value.__struct_fields__
+            if name not in OMITTED
+        }
     if isinstance(value, Mapping):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | Raw):

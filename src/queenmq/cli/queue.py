@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from queenmq.api.queues import Partition, QueueDescription, QueueOptions, QueueSettings
 from queenmq.cli.confirmation import confirm
 from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, Yes, command_app
 from queenmq.cli.printing import print_facts, print_json, print_table
-from queenmq.client.administration.queues import Partition, QueueDescription, QueueOptions, QueueSettings
 from queenmq.client.queen import AsyncQueen
 from queenmq.errors import QueueNotFound, Refused
 
@@ -179,7 +179,7 @@ def _print(queue: QueueDescription, partitions: Sequence[Partition]) -> None:
             "partitions": queue.partitions,
             "messages": f"{held.stored:,} stored: {held.pending:,} pending, {held.processing:,} leased, "
             f"{held.completed:,} completed; {held.dead_letters:,} dead letters",
-            **{name: getattr(queue.settings, name) for name in queue.settings.__struct_fields__},
+            **{name: getattr(queue.settings, name) for name in QueueSettings.__struct_fields__},
         }
     )
     print()

@@ -13,15 +13,14 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from queenmq.api.diagnosis import GetLedger, LedgerTotal, ListUnread, Unread
+from queenmq.api.groups import Group as ConsumerGroup
+from queenmq.api.system import Overview
 from queenmq.cli.connection import connected
 from queenmq.cli.keyboard import on_key
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import NOBODY, WIDTH_OF_A_PIPE, console, counted, print_json, seconds_text, show, table
-from queenmq.client.administration.groups import Group as ConsumerGroup
-from queenmq.client.administration.system import Overview
-from queenmq.client.diagnosis import GetLedger, ListUnread
 from queenmq.client.queen import AsyncQueen
-from queenmq.diagnosis import LedgerTotal, Unread
 
 FRAME_LINES = 5  # above the groups
 NUMBERS_CHARACTERS = 78  # to the right of their names

@@ -4,13 +4,12 @@ from typing import Annotated
 
 import typer
 
+from queenmq.api.diagnosis import Verification, Verify
 from queenmq.cli import Exit
 from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Url, command_app
 from queenmq.cli.printing import print_json, print_table
-from queenmq.client.diagnosis import Verify
 from queenmq.client.queen import AsyncQueen
-from queenmq.diagnosis import Verification
 
 COUNTS = ("pushed", "skipped", "completed", "dead_lettered", "expired", "leased", "pending")
 RARE = {"skipped", "dead_lettered", "expired"}  # shown where there are any: a line has 80 columns

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from queenmq.api.diagnosis import Why
 from queenmq.cli.connection import connected
 from queenmq.cli.options import Dsn, Group, Json, Limit, Url, command_app
 from queenmq.cli.printing import print_json, print_table
-from queenmq.client.diagnosis import Why
 from queenmq.errors import QueueNotFound
 from queenmq.model import QUEUE_MODE
 

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Unpack
 
-from queenmq.client.administration import system
-from queenmq.client.administration.queues import (
+from queenmq.api import system
+from queenmq.api.queues import (
     Backlog,
+    Changes,
     ClearQueue,
     Configure,
     DeleteQueue,
@@ -23,6 +24,7 @@ from queenmq.client.administration.queues import (
     QueueSettings,
 )
 from queenmq.client.moment import aware
+from queenmq.errors import InvalidSetting
 
 if TYPE_CHECKING:
     from queenmq.client.queen import AsyncQueen
@@ -45,7 +47,8 @@ class AsyncAdmin:
         self, queue: str, *, namespace: str | None = None, task: str | None = None, **options: Unpack[QueueOptions]
     ) -> QueueSettings:
         """Create a queue, or change what is named of it: `configure("orders", lease_seconds=60, retry_limit=5)`."""
-        return await self._queen.call(Configure(queue, options, namespace, task))
+        changes = _changes(options)
+        return (await self._queen.call(Configure(queue, changes, namespace, task))).settings
 
     async def queues(
         self,
@@ -58,19 +61,19 @@ class AsyncAdmin:
     ) -> list[Queue]:
         """Queues by name, with what they hold; `search` is a part of the name."""
         asked = ListQueues(namespace=namespace, task=task, search=search, limit=limit, skip=skip)
-        return await self._queen.call(asked)
+        return (await self._queen.call(asked)).queues
 
     async def describe(self, queue: str) -> QueueDescription:
         """A queue with its settings and what it holds. Raises QueueNotFound."""
-        return await self._queen.call(DescribeQueue(queue))
+        return await self._queen.call(DescribeQueue(queue, limit=1))
 
     async def delete(self, queue: str) -> bool:
         """Remove a queue and all that is in it; False when there was none."""
-        return await self._queen.call(DeleteQueue(queue))
+        return (await self._queen.call(DeleteQueue(queue))).existed
 
     async def clear(self, queue: str) -> int:
         """Drop all stored messages of a queue; its partitions and groups stay. Answers how many."""
-        return await self._queen.call(ClearQueue(queue))
+        return (await self._queen.call(ClearQueue(queue))).messages
 
     async def backlog(self, queue: str, *, group: str | None = None, limit: int = 100) -> Backlog:
         """How much is left to do for a group, or for the slowest one, and in which partitions."""
@@ -84,17 +87,17 @@ class AsyncAdmin:
 
     async def namespaces(self) -> list[Label]:
         """The namespaces of all queues, with what these hold."""
-        return await self._queen.call(ListNamespaces())
+        return (await self._queen.call(ListNamespaces())).namespaces
 
     async def tasks(self) -> list[Label]:
         """The tasks of all queues, with what these hold."""
-        return await self._queen.call(ListTasks())
+        return (await self._queen.call(ListTasks())).tasks
 
     # -- the installation
 
     async def version(self) -> str:
         """The version of the Queen that answers."""
-        return await self._queen.call(system.GetVersion())
+        return (await self._queen.call(system.GetHealth())).version
 
     async def overview(self) -> system.Overview:
         """All of it in a few numbers."""
@@ -113,9 +116,10 @@ class AsyncAdmin:
         """What was pushed and what became of it, step by step; the last 60 steps unless you say otherwise."""
         until = aware(until, "until") or datetime.now(UTC)
         since = aware(since, "since") or until - timedelta(seconds=TRAFFIC_STEPS * system.INTERVAL_SECONDS[interval])
-        return await self._queen.call(
-            system.GetTraffic(interval=interval, since=since, until=until, queue=queue, namespace=namespace, task=task)
+        call = system.GetTraffic(
+            interval=interval, since=since, until=until, queue=queue, namespace=namespace, task=task
         )
+        return (await self._queen.call(call)).steps
 
     async def refresh_statistics(self) -> None:
         """Count everything now, as upkeep does every minute."""
@@ -135,8 +139,16 @@ class AsyncAdmin:
 
     async def pop_maintenance(self) -> bool:
         """Whether deliveries are paused."""
-        return await self._queen.call(system.GetPopMaintenance())
+        return (await self._queen.call(system.GetPopMaintenance())).enabled
 
     async def set_pop_maintenance(self, *, enabled: bool) -> bool:
         """Pause deliveries, on every server of the database, or go on."""
-        return await self._queen.call(system.SetPopMaintenance(enabled))
+        return (await self._queen.call(system.SetPopMaintenance(enabled))).enabled
+
+
+def _changes(options: QueueOptions) -> Changes:
+    """The settings that are to change; refuses names that are not settings."""
+    try:
+        return Changes(**options)
+    except TypeError as error:
+        raise InvalidSetting(f"{error}; docs/queues.md lists the settings of a queue") from None

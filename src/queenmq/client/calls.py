@@ -6,18 +6,12 @@ Operations that look after queues are in `administration`.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from queenmq.api.call import Call
 from queenmq.client.answers import Acked, Changes, Delivery, Fetched, Pushed
 from queenmq.model import AckStatus, Outgoing, PopRequest
-
-A = TypeVar("A")
-
-
-class Call(Struct, Generic[A], frozen=True):
-    """Something to ask of a queue, and what is answered."""
 
 
 class Push(Call[Sequence[Pushed]], frozen=True):

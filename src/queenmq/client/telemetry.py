@@ -13,8 +13,9 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from queenmq import __version__
+from queenmq.api.call import Call
 from queenmq.client.answers import Delivery
-from queenmq.client.calls import Call, Push, Transact
+from queenmq.client.calls import Push, Transact
 from queenmq.model import Outgoing
 
 if TYPE_CHECKING:

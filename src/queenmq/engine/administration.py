@@ -8,8 +8,8 @@ from uuid import UUID
 
 import msgspec
 
+from queenmq.api.diagnosis import Finding
 from queenmq.config import Settings
-from queenmq.diagnosis import Finding
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.database import Database
 from queenmq.engine.waiting import Bell

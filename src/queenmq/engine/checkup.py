@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from queenmq import __version__
-from queenmq.diagnosis import Check, Checkup, Severity
+from queenmq.api.diagnosis import Check, Checkup, Severity
 from queenmq.engine.database import Database
 from queenmq.engine.failover import check_failover
 from queenmq.engine.retention import kept

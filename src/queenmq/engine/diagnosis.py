@@ -1,6 +1,6 @@
 """Why nothing is delivered, and whether everything adds up. Nothing here changes anything."""
 
-from queenmq.diagnosis import Finding, LedgerTotal, Reason, Unread, Verification
+from queenmq.api.diagnosis import Finding, LedgerTotal, Reason, Unread, Verification
 from queenmq.engine.database import Database
 from queenmq.model import QUEUE_MODE
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from queenmq.diagnosis import Check, Severity
+from queenmq.api.diagnosis import Check, Severity
 from queenmq.engine.database import Database
 from queenmq.engine.replication import NotReplicated
 

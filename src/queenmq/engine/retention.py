@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from queenmq.diagnosis import Check
+from queenmq.api.diagnosis import Check
 from queenmq.engine.database import Database
 
 NAMED_MAX = 5  # queues in one line

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import fields
 
-from queenmq.diagnosis import PostgresStats, TableSize
+from queenmq.api.diagnosis import PostgresStats, TableSize
 from queenmq.engine.database import Database
 from queenmq.errors import QueueNotFound
 from queenmq.model import QueueSettings

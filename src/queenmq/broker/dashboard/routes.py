@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from queenmq import __version__
+from queenmq.api.call import Role
 from queenmq.broker.dashboard.files import PAGE, assets, send
 from queenmq.broker.dashboard.now import ADMIN_PARTS, PARTS, Now
 from queenmq.broker.http import Request, Response, answer
-from queenmq.broker.routing import Role, Route
+from queenmq.broker.routing import Route
 from queenmq.engine.statistics import QueueRates
 from queenmq.errors import NoSuchRoute
 

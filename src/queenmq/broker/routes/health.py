@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from queenmq import __version__
+from queenmq.api.system import Ready
 from queenmq.broker import notices
 from queenmq.broker.http import JSON, Request, Response, answer, encode
 from queenmq.broker.metrics import DATABASE, OPERATIONS, Numbers
@@ -26,19 +26,6 @@ NOT_READY = "NOT_READY"  # the code of /ready when PostgreSQL answers, but a pus
 TEXT = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
 
 
-class Health(Struct):
-    """The server process is alive."""
-
-    status: Literal["healthy"]
-    version: str
-
-
-class ReadyAnswer(Struct):
-    """A push and a pop would work now."""
-
-    status: Literal["ready"]
-
-
 class NotReadyAnswer(Struct):
     """What would keep a push or a pop from working: the first part in short, and all parts."""
 
@@ -46,6 +33,13 @@ class NotReadyAnswer(Struct):
     code: str
     hint: str
     parts: list[Obstacle]
+
+
+class WorkerMetrics(Struct):
+    """What all server processes of this server have counted since it started, and what they have open."""
+
+    counters: dict[str, int]
+    gauges: dict[str, int]
 
 
 class RouteMetrics(Struct):
@@ -150,16 +144,11 @@ class MetricsAnswer(Struct, rename="camel"):
     standbys: list[StandbyLag]
 
 
-async def health(_broker: "Broker", _request: Request) -> Response:
-    """Whether the server is alive."""
-    return answer(Health("healthy", __version__))
-
-
 async def ready(broker: "Broker", _request: Request) -> Response:
     """Whether a push and a pop would work now; 503 says what is in their way, and what to do."""
     obstacles = await _obstacles(broker)
     if not obstacles:
-        return answer(ReadyAnswer("ready"))
+        return answer(Ready("ready"))
     first = obstacles[0]
     code = DatabaseUnavailable.code if first.part == POSTGRESQL else NOT_READY
     body = NotReadyAnswer(first.problem, code, first.hint, obstacles)
@@ -176,6 +165,12 @@ async def _obstacles(broker: "Broker") -> list[Obstacle]:
         hint = "Wait until it runs again; if it does not, make room on its disk and look at its log."
         obstacles.insert(0, Obstacle(POSTGRESQL, notice, hint))
     return obstacles
+
+
+async def worker_metrics(broker: "Broker", _request: Request) -> Response:
+    """Tell what the server's processes have counted, and what they have open."""
+    numbers = broker.metrics.total()
+    return answer(WorkerMetrics(numbers.counters, numbers.gauges))
 
 
 async def metrics(broker: "Broker", _request: Request) -> Response:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from queenmq.client.calls import Call
+from queenmq.api.call import Call
 from queenmq.client.payload import HasPayload
 from queenmq.model import Headers
 

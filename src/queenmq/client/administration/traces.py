@@ -6,8 +6,8 @@ from uuid import UUID
 
 from msgspec import Raw, Struct
 
+from queenmq.api.call import Call
 from queenmq.client.administration.messages import Address
-from queenmq.client.calls import Call
 from queenmq.client.payload import HasPayload
 
 

@@ -6,11 +6,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 from uuid import UUID
 
+from queenmq.api.call import Call
+from queenmq.api.system import Ping
 from queenmq.client import telemetry
-from queenmq.client.administration.system import Ping
 from queenmq.client.answers import Acked
 from queenmq.client.buffer import OnDelivery
-from queenmq.client.calls import Ack, Acknowledge, Call
+from queenmq.client.calls import Ack, Acknowledge
 from queenmq.client.connections import execute_in_blocking
 from queenmq.client.consumer import GRACE_SECONDS, Consumer
 from queenmq.client.dispatcher import consume

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Self, Unpack, overload
 from uuid import UUID
 
-from queenmq.client.administration.queues import Configure, QueueOptions, QueueSettings
+from queenmq.api.queues import QueueOptions, QueueSettings
 from queenmq.client.answers import Fetched, Pushed
 from queenmq.client.calls import Fetch, Position, Push
 from queenmq.client.outgoing import Outgoing, messages, unwrapped
@@ -39,7 +39,7 @@ class Queue(Source):
         `queen.queue("orders").namespace("shop").create(retry_limit=5)`. The first push to a partition makes that.
         """
         request = self._request
-        return self._queen.call(Configure(self.name, options, request.namespace, request.task))
+        return self._queen.admin.configure(self.name, namespace=request.namespace, task=request.task, **options)
 
     # -- push
 

@@ -5,7 +5,7 @@ from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from queenmq.client.calls import Call
+from queenmq.api.call import Call
 from queenmq.config import Settings, masked
 from queenmq.errors import ConfigurationError
 

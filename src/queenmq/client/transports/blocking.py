@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from queenmq.client.calls import Call
+from queenmq.api.call import Call
 from queenmq.client.transports import SERVING, AsyncTransport, find_address, local_address, open_transport
 from queenmq.client.unavailable import ClientClosed
 from queenmq.config import Settings

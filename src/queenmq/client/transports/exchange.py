@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import FieldInfo
 
-from queenmq.client.calls import Call
+from queenmq.api.call import Call, answer_type, shapes
+
+encode = msgspec.json.Encoder().encode
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -35,6 +39,35 @@ class Exchange(Struct, Generic[A], frozen=True, kw_only=True):
 ExchangeTable = Mapping[type[Call[Any]], Callable[[Any], Exchange[Any]]]
 
 
+def declared(call: Call[A]) -> Exchange[A]:
+    """A call as its declaration says. Fields that have their default values are not sent."""
+    shape = next(
+        each for each in shapes(type(call)) if all(getattr(call, field.name) is not None for field in each.path)
+    )
+    path = shape.endpoint.path
+    for field in shape.path:
+        path = path.replace(f"{{{field.name}}}", quote(getattr(call, field.name), safe=""))
+    asked = {field.encode_name: getattr(call, field.name) for field in shape.query if _differs(call, field)}
+    body = {field.encode_name: getattr(call, field.name) for field in shape.body if _differs(call, field)}
+    return Exchange(
+        path=path,
+        read=_decoder(type(call)),
+        method=shape.endpoint.method,
+        query=query(**asked),
+        body=encode(body) if shape.body else None,
+        repeatable=call.repeatable,
+    )
+
+
+def _differs(call: Call[Any], field: FieldInfo) -> bool:
+    return bool(field.required) or getattr(call, field.name) != field.default
+
+
+@cache
+def _decoder(call: type[Call[Any]]) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(answer_type(call)).decode
+
+
 def reads(kind: type[T], read: Callable[[T], A]) -> Callable[[bytes], A]:
     """How a JSON answer of this kind is read."""
     decode = msgspec.json.Decoder(kind).decode
@@ -54,4 +87,6 @@ def query(**values: object) -> str:
 def _text(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -23,11 +23,9 @@ from msgspec import Struct
 from yarl import URL
 
 from queenmq import __version__
-from queenmq.client.calls import Call
-from queenmq.client.transports.exchange import Exchange, ExchangeTable
-from queenmq.client.transports.http_diagnosis import DIAGNOSIS
+from queenmq.api.call import Call
+from queenmq.client.transports.exchange import Exchange, ExchangeTable, declared
 from queenmq.client.transports.http_messages import MESSAGES
-from queenmq.client.transports.http_queues import QUEUES
 from queenmq.client.transports.http_traffic import TRAFFIC
 from queenmq.client.unavailable import ClientClosed, NotSent
 from queenmq.config import Settings
@@ -45,7 +43,7 @@ IDLE_SECONDS_MAX = 30.0
 LATE_SECONDS_MAX = 0.5  # for an answer that nobody waits for any more
 WHOLE_BYTES_MAX = 1 << 20  # a larger body is sent piece by piece, so that the event loop can do other things
 
-EXCHANGES: ExchangeTable = {**TRAFFIC, **QUEUES, **MESSAGES, **DIAGNOSIS}
+EXCHANGES: ExchangeTable = {**TRAFFIC, **MESSAGES}
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 LOST = (aiohttp.ClientError, TimeoutError, OSError)
@@ -169,7 +167,7 @@ class HttpTransport:
 def _exchange(call: Call[A]) -> Exchange[A]:
     """The call as it travels, if what it was given can."""
     try:
-        return EXCHANGES[type(call)](call)
+        return EXCHANGES.get(type(call), declared)(call)
     except (TypeError, ValueError, OverflowError) as error:  # of another type, not UTF-8, too large a number
         raise InvalidArgument(f"this call cannot be sent: {error}") from error
 

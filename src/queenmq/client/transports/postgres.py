@@ -1,12 +1,12 @@
 """Straight to PostgreSQL: an engine in this process, no server."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import TypeVar, cast
 
-from queenmq.client.calls import Call
-from queenmq.client.transports.postgres_diagnosis import DIAGNOSIS
+from queenmq.api.call import Call, check
+from queenmq.api.diagnosis import Check
 from queenmq.client.transports.postgres_messages import MESSAGES
-from queenmq.client.transports.postgres_queues import QUEUES
 from queenmq.client.transports.postgres_table import HandlerTable
 from queenmq.client.transports.postgres_traffic import TRAFFIC
 from queenmq.client.unavailable import ClientClosed
@@ -14,6 +14,7 @@ from queenmq.config import Settings
 from queenmq.engine import Engine
 from queenmq.engine.embedded.local import local_dsn
 from queenmq.engine.presence import Presence
+from queenmq.service import SERVICES
 
 __all__ = ["PostgresTransport", "local_dsn"]
 
@@ -21,7 +22,7 @@ A = TypeVar("A")
 
 RETURN_SECONDS_MAX = 5.0  # for which a call waits for a PostgreSQL that is away: about as long as a restart takes
 
-HANDLERS: HandlerTable = {**TRAFFIC, **QUEUES, **MESSAGES, **DIAGNOSIS}
+HANDLERS: HandlerTable = {**TRAFFIC, **MESSAGES}
 
 
 class PostgresTransport:
@@ -29,6 +30,7 @@ class PostgresTransport:
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.engine = Engine(dsn, settings)
+        self.settings = settings
         if settings.retry_attempts_max > 0:
             self.engine.database.return_seconds_max = RETURN_SECONDS_MAX
         self.presence = Presence(self.engine.database, self.engine.waiting)
@@ -57,7 +59,19 @@ class PostgresTransport:
         """Do it."""
         if self._watch is None or self._closed:
             await self.open()
-        return cast("A", await HANDLERS[type(call)](self, call))
+        kind = type(call)
+        if kind in HANDLERS:
+            return cast("A", await HANDLERS[kind](self, call))
+        check(call)
+        return cast("A", await SERVICES[kind](self, call))
+
+    async def buffered(self) -> tuple[int, int, int]:
+        """Nothing: without a server there is no spool."""
+        return 0, 0, 0
+
+    def own_checks(self) -> tuple[Sequence[Check], Sequence[Check]]:
+        """Nothing: without a server there is nothing to examine but PostgreSQL."""
+        return (), ()
 
     async def close(self) -> None:
         """Finish what was accepted, and disconnect."""

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from queenmq.client.calls import Call
+from queenmq.api.call import Call
 from queenmq.errors import InvalidArgument
 
 HandlerTable = Mapping[type[Call[Any]], Callable[[Any, Any], Awaitable[Any]]]

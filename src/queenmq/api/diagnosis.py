@@ -1,11 +1,14 @@
-"""What is answered when somebody asks what is wrong: why nothing comes, whether all adds up, what hurts."""
+"""What is wrong, if anything: why nothing is delivered, whether everything is accounted for, what hurts."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from queenmq.api.call import Call, Endpoint, LongLimit
+from queenmq.model import QUEUE_MODE
 
 Severity = Literal["ok", "warning", "problem"]
 
@@ -112,3 +115,42 @@ class PostgresStats(Struct, frozen=True, kw_only=True, rename="camel"):
     deadlocks: int
     cache_hit_ratio: float
     oldest_transaction_seconds: float
+
+
+OneQueue = Annotated[str | None, Meta(description="only this queue")]
+
+
+class Why(Call[list[Reason]], frozen=True):
+    """Tell why a consumer group gets nothing from a queue, partition by partition, those with work first."""
+
+    endpoints = (Endpoint("GET", "/api/v1/why/{queue}", "read-only"),)
+    queue: str
+    group: Annotated[str, Meta(description="the consumer group that gets nothing")] = QUEUE_MODE
+    partition: Annotated[str | None, Meta(description="only this partition")] = None
+    limit: Annotated[LongLimit, Meta(description="how many partitions to look at most, those with work first")] = 100
+
+
+class GetLedger(Call[list[LedgerTotal]], frozen=True):
+    """Tell what became of everything that was pushed, by queue and group."""
+
+    endpoints = (Endpoint("GET", "/api/v1/ledger", "read-only"),)
+    queue: OneQueue = None
+
+
+class ListUnread(Call[list[Unread]], frozen=True):
+    """List what no consumer group has asked for: queues, or partitions of them, and their backlogs."""
+
+    endpoints = (Endpoint("GET", "/api/v1/unread", "read-only"),)
+
+
+class Verify(Call[Verification], frozen=True):
+    """Check that everything adds up: the ledger of each group, and all consistency checks. It reads everything."""
+
+    endpoints = (Endpoint("GET", "/api/v1/verify", "admin"),)
+    queue: OneQueue = None
+
+
+class CheckUp(Call[Checkup], frozen=True):
+    """Look for what hurts: who has access, PostgreSQL's settings, its clock, old transactions, the disks."""
+
+    endpoints = (Endpoint("GET", "/api/v1/doctor", "admin"),)
