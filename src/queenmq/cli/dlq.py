@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
+from queenmq.api.dead_letters import DeadLetter, DeadLetterPage
 from queenmq.cli.confirmation import confirm
 from queenmq.cli.connection import check_queue, connected
 from queenmq.cli.options import Dsn, Json, Limit, Url, Yes, command_app, moment
 from queenmq.cli.printing import counted, print_facts, print_json, print_table
-from queenmq.client.administration.messages import DeadLetter, DeadLetterPage
 from queenmq.client.queen import AsyncQueen
 from queenmq.errors import MessageNotFound
 

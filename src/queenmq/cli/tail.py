@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from queenmq.api.messages import StoredMessage
 from queenmq.cli.connection import connected
 from queenmq.cli.message import print_message
 from queenmq.cli.options import Dsn, Json, Url, command_app
-from queenmq.client.administration.messages import StoredMessage
 from queenmq.client.queen import AsyncQueen
 from queenmq.errors import PartitionNotFound, QueueNotFound
 

@@ -17,8 +17,7 @@ What users call, for asyncio:
 
 What they make of it:
 
-    calls, answers          push, pop, ack and reads as values, and what they answer
-    administration/         the same of everything else; diagnosis: what is wrong
+    calls, answers          push, pop, ack and reads as values, and what they answer; `queenmq.api` has all other calls
     transports/             how calls reach a queue: http, or postgres (an engine in this process, no server)
     sync/                   the first list for programs without asyncio: generated from it by `make sync-client`
 

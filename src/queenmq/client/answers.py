@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Raw, Struct
 
-from queenmq.client.payload import HasPayload
+from queenmq.api.payload import HasPayload
 from queenmq.errors import BY_CODE
 from queenmq.model import OFFSET_DIGITS, Headers, Lease
 from queenmq.model.lazily import Lazily

@@ -1,7 +1,7 @@
 """Traffic as values: one struct per operation. What it holds is what is asked; `Call[…]` names what is answered.
 
 Both transports take these and nothing else, so a skin cannot do over HTTP what it could not do without a server.
-Operations that look after queues are in `administration`.
+All other calls are in `queenmq.api`.
 """
 
 from collections.abc import Sequence

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from queenmq.client.administration import messages
+from queenmq.api import dead_letters
 from queenmq.errors import InvalidArgument, InvalidName
 
 if TYPE_CHECKING:
     from queenmq.client.queen import AsyncQueen
-
-REDRIVE_MAX = 10_000
 
 
 class AsyncDeadLetters:
@@ -32,11 +30,11 @@ class AsyncDeadLetters:
         until: datetime | None = None,
         limit: int = 100,
         skip: int = 0,
-    ) -> messages.DeadLetterPage:
+    ) -> dead_letters.DeadLetterPage:
         """Dead letters, newest first, and how many there are in all."""
         _check_named(queue=queue, group=group, partition=partition)
         return await self._queen.call(
-            messages.ListDeadLetters(
+            dead_letters.ListDeadLetters(
                 queue=queue, group=group, partition=partition, since=since, until=until, limit=limit, skip=skip
             )
         )
@@ -47,7 +45,7 @@ class AsyncDeadLetters:
         ids: Sequence[str] | None = None,
         queue: str | None = None,
         group: str | None = None,
-        limit: int = REDRIVE_MAX,
+        limit: int = dead_letters.IDS_MAX,
     ) -> int:
         """Deliver dead letters again to the groups that gave them up, the oldest first; answers how many."""
         if ids is None and queue is None and group is None:
@@ -55,7 +53,9 @@ class AsyncDeadLetters:
         _check_named(queue=queue, group=group)
         if ids is not None and not ids:
             return 0
-        return await self._queen.call(messages.Redrive(ids=ids, queue=queue, group=group, limit=limit))
+        named = None if ids is None else list(ids)
+        call = dead_letters.Redrive(ids=named, queue=queue, group=group, limit=limit)
+        return (await self._queen.call(call)).redriven
 
     async def purge(
         self,
@@ -69,7 +69,9 @@ class AsyncDeadLetters:
         _check_named(queue=queue, group=group)
         if ids is not None and not ids:  # none are none: not those that the other filters leave
             return 0
-        return await self._queen.call(messages.Purge(ids=ids, queue=queue, group=group, older_than=older_than))
+        named = None if ids is None else list(ids)
+        call = dead_letters.Purge(ids=named, queue=queue, group=group, older_than=older_than)
+        return (await self._queen.call(call)).purged
 
 
 def _check_named(**names: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from msgspec import Raw
 
-from queenmq.client.payload import HasPayload, reader
+from queenmq.api.payload import HasPayload, reader
 from queenmq.errors import InvalidArgument
 
 

@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from queenmq.api.payload import HasPayload
 from queenmq.client.answers import Acked, Delivery
 from queenmq.client.calls import Release, Renew
-from queenmq.client.payload import HasPayload
 from queenmq.errors import InvalidArgument
 from queenmq.model import AckStatus, Headers
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from queenmq.client.administration import messages
-from queenmq.client.administration.messages import Address, MessageStatus
+from queenmq.api import messages
+from queenmq.api.messages import MessageStatus
 from queenmq.model import QUEUE_MODE
 
 if TYPE_CHECKING:
@@ -47,18 +47,18 @@ class AsyncMessages:
 
     async def get(self, partition_id: str, transaction_id: str, *, group: str = QUEUE_MODE) -> messages.StoredMessage:
         """A message, and what a group has made of it. Raises MessageNotFound."""
-        return await self._queen.call(messages.GetMessage(Address(partition_id, transaction_id), group))
+        return await self._queen.call(messages.GetMessage(partition_id, transaction_id, group))
 
     async def delete(self, partition_id: str, transaction_id: str) -> int:
         """Let no group get a message any more, and purge its dead letters; answers how many would have got it."""
-        return await self._queen.call(messages.DeleteMessage(Address(partition_id, transaction_id)))
+        return (await self._queen.call(messages.DeleteMessage(partition_id, transaction_id))).groups
 
     async def retry(self, partition_id: str, transaction_id: str, *, group: str | None = None) -> int:
         """Deliver a dead message again to the groups that gave it up; answers how many. Raises NotPending."""
-        return await self._queen.call(messages.RetryMessage(Address(partition_id, transaction_id), group))
+        return (await self._queen.call(messages.RetryMessage(partition_id, transaction_id, group))).groups
 
     async def give_up(
         self, partition_id: str, transaction_id: str, *, group: str = QUEUE_MODE, error: str | None = None
     ) -> None:
         """Make a message a dead letter of a group that has not finished it. Raises NotPending."""
-        await self._queen.call(messages.GiveUpMessage(Address(partition_id, transaction_id), group, error))
+        await self._queen.call(messages.GiveUpMessage(partition_id, transaction_id, group, error))

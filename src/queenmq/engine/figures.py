@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from queenmq.diagnosis import Unread
+from queenmq.api.diagnosis import Unread
 from queenmq.engine.database import Database
 from queenmq.engine.failover import STANDBYS
 from queenmq.errors import QueenError

@@ -4,9 +4,9 @@ The server and the SDK's direct transport use the same functions. Push, pop, ack
 state are not here: these have codecs of their own on both ways.
 """
 
-from queenmq.service import diagnosis, groups, queues, system
+from queenmq.service import dead_letters, diagnosis, groups, messages, queues, system, traces
 from queenmq.service.host import Host, Service, services
 
-SERVICES = services(diagnosis, groups, queues, system)
+SERVICES = services(dead_letters, diagnosis, groups, messages, queues, system, traces)
 
 __all__ = ["SERVICES", "Host", "Service"]

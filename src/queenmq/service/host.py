@@ -4,14 +4,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, Protocol
-from uuid import UUID
 
 from queenmq.api.call import Call
 from queenmq.api.diagnosis import Check
 from queenmq.config import Settings
 from queenmq.engine import Engine
 from queenmq.engine.presence import Presence
-from queenmq.errors import InvalidArgument
 
 
 class Host(Protocol):
@@ -50,24 +48,3 @@ def _served(modules: Sequence[ModuleType]) -> Iterator[tuple[type[Call[Any]], Se
             own = iscoroutinefunction(function) and function.__module__ == module.__name__
             if own and not name.startswith("_"):
                 yield function.__annotations__["call"], function
-
-
-def uuid(text: str, name: str) -> UUID:
-    """A UUID that a caller gave."""
-    try:
-        return UUID(text)
-    except ValueError:
-        raise InvalidArgument(f"{name} is not a UUID: {text[:60]!r}") from None
-
-
-def id_text(number: int) -> str:
-    """A number of ours as an id: opaque, and shaped like a UUID."""
-    return str(UUID(int=number))
-
-
-def partition_number(text: str) -> int:
-    """The partition that an id means."""
-    number = uuid(text, "partitionId").int
-    if not 0 < number < 1 << 34:
-        raise InvalidArgument(f"there cannot be a partition {text}")
-    return number

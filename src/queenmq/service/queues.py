@@ -10,7 +10,8 @@ from queenmq.api import queues
 from queenmq.engine.statistics import PartitionTotals, Totals
 from queenmq.errors import InvalidSetting
 from queenmq.model import QueueSettings
-from queenmq.service.host import Host, id_text, partition_number
+from queenmq.service.host import Host
+from queenmq.service.ids import id_text, partition_number
 
 SECOND_FIELD = "dead_letter_enabled_too"
 

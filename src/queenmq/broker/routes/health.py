@@ -9,11 +9,11 @@ from msgspec import Struct
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
+from queenmq.api.diagnosis import Unread
 from queenmq.api.system import Ready
 from queenmq.broker import notices
 from queenmq.broker.http import JSON, Request, Response, answer, encode
 from queenmq.broker.metrics import DATABASE, OPERATIONS, Numbers
-from queenmq.diagnosis import Unread
 from queenmq.engine.figures import DeadLetters, GroupLag, Imbalance, QueueDepth, StandbyLag, Standing
 from queenmq.engine.histogram import Histogram
 from queenmq.engine.readiness import ANSWER_SECONDS_MAX, POSTGRESQL, Obstacle

@@ -24,8 +24,7 @@ from yarl import URL
 
 from queenmq import __version__
 from queenmq.api.call import Call
-from queenmq.client.transports.exchange import Exchange, ExchangeTable, declared
-from queenmq.client.transports.http_messages import MESSAGES
+from queenmq.client.transports.exchange import Exchange, declared
 from queenmq.client.transports.http_traffic import TRAFFIC
 from queenmq.client.unavailable import ClientClosed, NotSent
 from queenmq.config import Settings
@@ -42,8 +41,6 @@ CONNECTIONS_MAX = 1_000  # long polls hold one each
 IDLE_SECONDS_MAX = 30.0
 LATE_SECONDS_MAX = 0.5  # for an answer that nobody waits for any more
 WHOLE_BYTES_MAX = 1 << 20  # a larger body is sent piece by piece, so that the event loop can do other things
-
-EXCHANGES: ExchangeTable = {**TRAFFIC, **MESSAGES}
 
 NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 LOST = (aiohttp.ClientError, TimeoutError, OSError)
@@ -167,7 +164,7 @@ class HttpTransport:
 def _exchange(call: Call[A]) -> Exchange[A]:
     """The call as it travels, if what it was given can."""
     try:
-        return EXCHANGES.get(type(call), declared)(call)
+        return TRAFFIC.get(type(call), declared)(call)
     except (TypeError, ValueError, OverflowError) as error:  # of another type, not UTF-8, too large a number
         raise InvalidArgument(f"this call cannot be sent: {error}") from error
 

@@ -6,8 +6,6 @@ from typing import TypeVar, cast
 
 from queenmq.api.call import Call, check
 from queenmq.api.diagnosis import Check
-from queenmq.client.transports.postgres_messages import MESSAGES
-from queenmq.client.transports.postgres_table import HandlerTable
 from queenmq.client.transports.postgres_traffic import TRAFFIC
 from queenmq.client.unavailable import ClientClosed
 from queenmq.config import Settings
@@ -21,8 +19,6 @@ __all__ = ["PostgresTransport", "local_dsn"]
 A = TypeVar("A")
 
 RETURN_SECONDS_MAX = 5.0  # for which a call waits for a PostgreSQL that is away: about as long as a restart takes
-
-HANDLERS: HandlerTable = {**TRAFFIC, **MESSAGES}
 
 
 class PostgresTransport:
@@ -60,8 +56,8 @@ class PostgresTransport:
         if self._watch is None or self._closed:
             await self.open()
         kind = type(call)
-        if kind in HANDLERS:
-            return cast("A", await HANDLERS[kind](self, call))
+        if kind in TRAFFIC:
+            return cast("A", await TRAFFIC[kind](self, call))
         check(call)
         return cast("A", await SERVICES[kind](self, call))
 
