@@ -41,6 +41,39 @@ async def test_paused_deliveries_look_like_an_empty_queue_and_polls_wait(serve):
         assert data(await poll) == [1]
 
 
+async def test_a_long_poll_waits_while_its_queue_is_paused_and_another_server_resumes_it(serve):
+    one, two = await serve(), await serve()
+    async with one.client() as first, two.client() as second:
+        await push(first, "orders", 1)
+        paused = await first.post("/queues/orders/pause")
+        assert paused.json() == {"queue": "orders", "consumerGroup": None, "paused": True, "changed": True}
+        poll = asyncio.create_task(pop(second, "orders", wait=True, timeout=60_000))
+        await push(first, "orders", 2)
+        await pop(first, "orders", status=204, wait=True, timeout=1)
+        assert not poll.done()
+        assert (await first.post("/queues/orders/resume")).json()["changed"] is True
+        assert data(await poll) == [1]
+
+
+async def test_deliveries_to_one_group_are_paused_over_a_restart(serve):
+    server = await serve()
+    async with server.client() as http:
+        await push(http, "orders", 1)
+        for group in ("billing", "audit"):
+            await pop(http, "orders", consumerGroup=group, autoAck=True)
+        await push(http, "orders", 2)
+        address = "/consumer-groups/billing/queues/orders"
+        assert (await http.post(f"{address}/pause")).json()["consumerGroup"] == "billing"
+    again = await serve()
+    async with again.client() as http:
+        await pop(http, "orders", status=204, consumerGroup="billing")
+        assert data(await pop(http, "orders", consumerGroup="audit")) == [2]
+        [reason, *_] = (await http.get("/why/orders", params={"group": "billing"})).json()
+        assert reason["cause"] == "group_paused"
+        await http.post(f"{address}/resume")
+        assert data(await pop(http, "orders", consumerGroup="billing")) == [2]
+
+
 async def test_a_bad_item_is_refused_before_it_is_spooled(http, queue):
     await maintenance(http, enabled=True)
     refused(await http.post("/push", json={"items": [{"queue": "", "payload": 1}]}), 400, "INVALID_NAME")

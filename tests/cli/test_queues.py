@@ -208,3 +208,19 @@ def rows(dsn, query, *arguments):
         return found
 
     return run_apart(ask())
+
+
+def test_a_paused_queue_is_shown_as_such_and_resumed(either, queue):
+    either("push", queue, "1")
+    either("pop", queue, "--group", "billing", "--keep")
+    assert either("pause", queue).out == f"Deliveries of {queue} are paused.\n"
+    assert either("pause", queue).out == f"Deliveries of {queue} were paused already.\n"
+    assert either("queues", queue).lines[1].split()[-1] == "paused"
+    assert either("groups", queue).lines[1].split()[-1] == "Paused"
+    assert either("lag", "billing", "--queue", queue).lines[1].split()[-1] == "paused"
+    assert "queue paused" in either("why", queue, "--group", "billing").out
+    told = either("resume", queue, "--json").json
+    assert told == {"queue": queue, "group": None, "paused": False, "changed": True}
+    assert either("pause", queue, "--group", "billing").out == f"Deliveries of {queue} to billing are paused.\n"
+    assert either("resume", queue, "-g", "billing").out == f"Deliveries of {queue} to billing are resumed.\n"
+    assert "there is no queue" in either("pause", "nowhere", status=1).err

@@ -7,6 +7,7 @@ import pytest
 
 from queenmq import Outgoing, __version__
 from queenmq.errors import (
+    GroupNotFound,
     InvalidArgument,
     InvalidName,
     InvalidSetting,
@@ -42,6 +43,29 @@ async def test_a_queue_is_configured_and_described(queen, queue):
     found = described.messages
     assert (found.stored, found.pending, found.processing, found.completed) == (3, 2, 1, 0)
     assert described.partitions == 1
+
+
+async def test_a_queue_and_a_group_on_it_are_paused_and_resumed(queen, queue):
+    await queen.queue(queue).push(1)
+    [first] = await queen.queue(queue).group("billing").pop()
+    await queen.ack(first)
+    await queen.queue(queue).push(2)
+    assert await queen.admin.pause(queue, group="billing") is True
+    assert await queen.admin.pause(queue, group="billing") is False
+    assert await queen.queue(queue).group("billing").pop() == []
+    assert [each.paused for each in await queen.groups.list() if each.queue == queue] == [True]
+    assert (await queen.admin.describe(queue)).paused is False
+    assert await queen.admin.pause(queue) is True
+    assert (await queen.admin.describe(queue)).paused is True
+    assert await queen.admin.resume(queue, group="billing") is True
+    assert await queen.queue(queue).group("billing").pop() == []
+    assert await queen.admin.resume(queue) is True
+    [second] = await queen.queue(queue).group("billing").wait().pop()
+    assert second.payload == 2
+    with pytest.raises(QueueNotFound):
+        await queen.admin.pause("nowhere")
+    with pytest.raises(GroupNotFound):
+        await queen.admin.pause(queue, group="nobody")
 
 
 async def test_a_queue_is_created_with_what_was_said_of_it_before(queen, queue):

@@ -13,7 +13,8 @@ CONFIGURE = "select * from queen.configure_queue('orders', p_options => jsonb_bu
 
 
 def test_every_setting_is_documented():
-    assert ROWS.keys() == set(QueueSettings.__struct_fields__) - {"id", "name", "namespace", "task", "created_at"}
+    facts = {"id", "name", "namespace", "task", "created_at", "paused"}
+    assert ROWS.keys() == set(QueueSettings.__struct_fields__) - facts
 
 
 async def test_the_defaults_are_the_documented_ones(connection):

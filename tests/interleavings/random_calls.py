@@ -16,7 +16,7 @@ PARTS = {
     "append_staged", "attach_groups", "bury", "claim_partitions", "drop_duplicates", "few_versions", "forget_depth",
     "give_up", "hand_out", "hand_out_plain", "hold_back", "judge_failures", "pass_over", "pop_targets",
     "push_from_view", "record_subscription", "remove_partitions", "require_encryption", "reserve_depth",
-    "restart_places", "place_inbox", "set_aside_inbox", "settle", "skip_deleted", "wake_groups",
+    "restart_places", "place_inbox", "set_aside_inbox", "set_paused", "settle", "skip_deleted", "wake_groups",
 }  # fmt: skip
 
 LEASED = "queen.partition_consumers where lease_id is not null order by random() limit {n}"
@@ -124,6 +124,8 @@ CALLS: dict[str, list[str]] = {
                       'max_queue_size', {limit}, 'window_buffer_seconds', {window}, 'retry_limit', 1,
                       'delayed_processing_seconds', {delay}, 'retry_delay_ms', 0, 'retention_seconds', 1))"""
     ],
+    "pause": ["select queen.pause({queue})", "select queen.pause({queue}, {group})"],
+    "resume": ["select queen.resume({queue})", "select queen.resume({queue}, {group})"] * 2,
     "subscribe": ["select queen.subscribe({group}, {queue_or_none}, null, {namespace}, null, {mode}, null)"],
     "set_subscription": ["select queen.set_subscription({group}, {queue_or_none}, clock_timestamp())"],
     "extend_group": ["select queen.extend_group(id, {n}) from queen.queue_groups order by random() limit 1"],

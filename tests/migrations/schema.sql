@@ -88,6 +88,7 @@ CREATE TABLE queen.queues (
     age_limit_seconds integer GENERATED ALWAYS AS (COALESCE(LEAST(NULLIF(max_wait_seconds, 0), NULLIF(ttl_seconds, 0)), 0)) STORED,
     retry_backoff integer DEFAULT 1 NOT NULL,
     dead_letter_retention_seconds integer DEFAULT 2592000 NOT NULL,
+    paused boolean DEFAULT false NOT NULL,
     CONSTRAINT queues_completed_retention_seconds_check CHECK (((completed_retention_seconds >= 0) AND (completed_retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_dead_letter_retention_seconds_check CHECK (((dead_letter_retention_seconds >= 0) AND (dead_letter_retention_seconds <= (86400 * 3650)))),
     CONSTRAINT queues_dedup_window_seconds_check CHECK (((dedup_window_seconds >= 0) AND (dedup_window_seconds <= (86400 * 30)))),
@@ -233,6 +234,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.pass_over(bigint, integer[], bigint, boolean, timestamp with time zone)
 
+-- function queen.pause(text, text)
+
 -- function queen.pending_partitions(text, text, integer, timestamp with time zone)
 
 -- function queen.place_at(bigint, text, timestamp with time zone, integer, integer, timestamp with time zone)
@@ -293,6 +296,8 @@ COMMENT ON TABLE queen.queues IS 'A queue and its settings.';
 
 -- function queen.restart_places(integer[], bigint[], timestamp with time zone)
 
+-- function queen.resume(text, text)
+
 -- function queen.resync_partition_lookup(text, timestamp with time zone)
 
 -- function queen.retain(integer, text, integer, timestamp with time zone)
@@ -338,6 +343,8 @@ COMMENT ON TABLE queen.segments IS 'Messages first_offset .. first_offset + mess
 -- function queen.sequence_inbox(integer, timestamp with time zone)
 
 -- function queen.set_aside_inbox(bigint[], timestamp with time zone)
+
+-- function queen.set_paused(text, text, boolean)
 
 -- function queen.set_subscription(text, text, timestamp with time zone, timestamp with time zone)
 
@@ -429,7 +436,8 @@ CREATE TABLE queen.queue_groups (
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     position_epoch smallint,
     "position" pg_snapshot,
-    subscribed boolean DEFAULT false NOT NULL
+    subscribed boolean DEFAULT false NOT NULL,
+    paused boolean DEFAULT false NOT NULL
 );
 
 COMMENT ON TABLE queen.queue_groups IS 'A group''s presence on a queue.';

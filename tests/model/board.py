@@ -157,6 +157,8 @@ class Board(RuleBasedStateMachine):
             if queue.name != kind.queue and (not kind.namespace or queue.namespace != kind.namespace):
                 continue
             group = queue.groups.get(kind.group)
+            if queue.paused or (group and group.paused):
+                continue
             names = [kind.partition] if kind.partition else list(queue.partitions)
             places = [group.places[name] for name in names if group and name in group.places]
             moments += [place.ready for place in places if place.ready is not None]

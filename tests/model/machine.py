@@ -50,6 +50,11 @@ class QueueMachine(Traffic, Upkeep):
 
     def _drain(self) -> None:
         """In the end every group gets all it has not finished, and nothing else."""
+        for number, name in enumerate(self.queue_names):
+            if name in self.world.queues:
+                self.pause(number, None, paused=False)
+                for each in range(len(self.groups)):
+                    self.pause(number, each, paused=False)
         for _ in range(ROUNDS_MAX):
             self.advance(4000)
             for number, name in enumerate(self.queue_names):

@@ -125,6 +125,7 @@ class Queue:
     settings: dict[str, Any] = field(default_factory=lambda: dict(DEFAULTS))
     partitions: dict[str, Partition] = field(default_factory=dict)
     groups: dict[str, "Group"] = field(default_factory=dict)
+    paused: bool = False
 
     def places(self, partition: str) -> list["Place"]:
         return [g.places[partition] for g in self.groups.values() if partition in g.places]
@@ -153,6 +154,7 @@ class Group:
     complete: bool = False
     reached: int = 0
     places: dict[str, "Place"] = field(default_factory=dict)
+    paused: bool = False
 
 
 @dataclass

@@ -108,7 +108,11 @@ def outcomes(world: World, requests: list[Request], got: frozenset[Delivered]) -
     for number, request in enumerate(requests):
         kinds.setdefault(request.kind, []).append(number)
     # A first pop subscribes: by queue, the most specific first, those who name none last.
-    lines = {kind: targets(world, requests[kinds[kind][0]]) for kind in sorted(kinds, key=_resolved)}
+    found = {kind: targets(world, requests[kinds[kind][0]]) for kind in sorted(kinds, key=_resolved)}
+    lines = {
+        kind: [(queue, names) for queue, names in line if not (queue.paused or queue.groups[kind.group].paused)]
+        for kind, line in found.items()
+    }
     # Those who ask differently are served one kind after the other, in any order, or have reached for the same at once.
     ordered = [[(kind, kinds[kind]) for kind in order] for order in permutations(kinds)]
     return _distinct(

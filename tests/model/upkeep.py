@@ -61,6 +61,21 @@ class Upkeep(Board):
         self.postgres.call("subscribe", name, self.queue_names[queue], partition, None, None, mode, since, now)
         self.world.subscribe(name, self.queue_names[queue], partition or "", "", mode, since)
 
+    @rule(queue=TWO, group=st.sampled_from((None, 0, 1)), paused=st.booleans())
+    def pause(self, queue: int, group: int | None, paused: bool) -> None:  # noqa: FBT001
+        """Deliveries of a queue, or of one group on it, stop or go on."""
+        on_paper = self.on_paper(queue)
+        name = None if group is None else self.groups[group]
+        function = "pause" if paused else "resume"
+        if on_paper is None or (name is not None and name not in on_paper.groups):
+            with pytest.raises(QueueNotFound if on_paper is None else GroupNotFound):
+                self.postgres.call(function, self.queue_names[queue], name)
+            return
+        switched = on_paper if name is None else on_paper.groups[name]
+        [[changed]] = self.postgres.call(function, self.queue_names[queue], name)
+        assert changed == (switched.paused != paused)
+        switched.paused = paused
+
     @rule(group=TWO, queue=TWO, limit=st.sampled_from((1, 2)))
     def extend(self, group: int, queue: int, limit: int) -> None:
         """A group takes its first steps on a queue that was there before."""

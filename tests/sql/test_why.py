@@ -153,6 +153,15 @@ async def test_paused_deliveries_are_told(queue):
     assert [row["cause"] for row in await why(queue)] == ["paused", "leased"]
 
 
+async def test_a_paused_queue_and_a_paused_group_are_told(queue):
+    await popped(queue, 1)
+    await queue.call("pause", "orders")
+    await queue.call("pause", "orders", "g")
+    assert [row["cause"] for row in await why(queue)] == ["queue_paused", "group_paused", "leased"]
+    await queue.call("resume", "orders")
+    assert [row["cause"] for row in await why(queue)] == ["group_paused", "leased"]
+
+
 async def test_messages_in_the_inbox_are_told(queue):
     await popped(queue, 1, auto_ack=True)
     await queue.push_in_transaction("orders", "ann", 2, 3)

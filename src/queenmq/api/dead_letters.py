@@ -41,9 +41,9 @@ class DeadLetter(
     id: str
     message_id: str
     transaction_id: str
-    queue: str
-    partition: str
     partition_id: str
+    partition: str
+    queue: str
     offset: int
     group: str
     raw: Raw

@@ -27,7 +27,10 @@ class Group(
         "subscribed_at": "subscriptionCreatedAt",
     },
 ):
-    """A group on a queue: how far it is behind, and what it subscribed to; `members` are the leases it holds."""
+    """A group on a queue: how far it is behind, and what it subscribed to; `members` are the leases it holds.
+
+    `paused`: deliveries of the queue, or to the group, are paused.
+    """
 
     name: str
     queue: str
@@ -40,6 +43,7 @@ class Group(
     subscription_mode: str
     subscription_from: datetime | None
     subscribed_at: datetime
+    paused: bool
 
 
 class GroupPlace(

@@ -35,9 +35,9 @@ class StoredMessage(
 
     id: str
     transaction_id: str
-    queue: str
-    partition: str
     partition_id: str
+    partition: str
+    queue: str
     offset: int
     trace_id: str | None
     raw: Raw

@@ -123,6 +123,7 @@ class Queue(Struct, frozen=True, kw_only=True, rename="camel"):
     task: str
     priority: int
     created_at: datetime
+    paused: bool
     partitions: int
     messages: MessageTotals
     counted_at: datetime | None
@@ -185,6 +186,7 @@ class QueueDescription(
     namespace: str
     task: str
     created_at: datetime
+    paused: bool
     settings: SettingsShown
     messages: MessageTotals
     counted_at: datetime | None
@@ -262,6 +264,15 @@ class QueueCleared(Struct, frozen=True, kw_only=True):
     messages: int
 
 
+class DeliverySwitch(Struct, frozen=True, kw_only=True, rename={"group": "consumerGroup"}):
+    """Whether deliveries of a queue, or of one group on it, are paused now; `changed`: they were not before."""
+
+    queue: str
+    group: str | None
+    paused: bool
+    changed: bool
+
+
 class Configure(Call[QueueConfigured], frozen=True):
     """Create a queue, or change the settings that are named."""
 
@@ -309,6 +320,28 @@ class ClearQueue(Call[QueueCleared], frozen=True):
     endpoints = (Endpoint("DELETE", "/api/v1/queues/{queue}/clear", "admin"),)
     repeatable = False
     queue: str
+
+
+class Pause(Call[DeliverySwitch], frozen=True, rename={"group": "consumerGroup"}):
+    """Deliver nothing more from a queue, or from it to one group, until it is resumed; pushes go on."""
+
+    endpoints = (
+        Endpoint("POST", "/api/v1/consumer-groups/{group}/queues/{queue}/pause", "admin"),
+        Endpoint("POST", "/api/v1/queues/{queue}/pause", "admin"),
+    )
+    queue: str
+    group: str | None = None
+
+
+class Resume(Call[DeliverySwitch], frozen=True, rename={"group": "consumerGroup"}):
+    """Deliver again from a queue, or from it to one group. A queue and each of its groups are resumed on their own."""
+
+    endpoints = (
+        Endpoint("POST", "/api/v1/consumer-groups/{group}/queues/{queue}/resume", "admin"),
+        Endpoint("POST", "/api/v1/queues/{queue}/resume", "admin"),
+    )
+    queue: str
+    group: str | None = None
 
 
 class GetBacklog(Call[Backlog], frozen=True):

@@ -37,6 +37,8 @@ COMMANDS = {
         "queue": "Show, create, configure or delete one queue.",
         "groups": "List consumer groups: leases, subscriptions, how they are doing.",
         "group": "Move a consumer group, or forget it.",
+        "pause": "Deliver nothing more from a queue, or from it to one group.",
+        "resume": "Deliver again from a queue, or from it to one group.",
         "lag": "Show how far groups are behind, in messages and in time.",
     },
     "Find out": {

@@ -12,6 +12,7 @@ from queenmq.cli.printing import NOBODY, print_json, print_table
 from queenmq.client.queen import AsyncQueen
 
 UNREAD = "Unread"  # the state of a queue without groups
+PAUSED = "Paused"  # the state of a group that gets nothing for now
 
 app = command_app()
 
@@ -54,7 +55,7 @@ def main(
                 each.lag_messages,
                 each.subscription_mode,
                 each.subscription_from,
-                each.state,
+                PAUSED if each.paused else each.state,
             )
             for each in groups
         ]

@@ -10,7 +10,7 @@ from queenmq.cli.options import Dsn, Json, Limit, Url, command_app
 from queenmq.cli.printing import NOBODY, print_json, print_table, seconds_text
 from queenmq.client.queen import AsyncQueen
 
-Lag = tuple[str, str | None, str | None, int, float]  # queue, group, partition, messages, seconds
+Lag = tuple[str, str | None, str | None, int, float, bool]  # queue, group, partition, messages, seconds, paused
 
 app = command_app()
 
@@ -42,24 +42,28 @@ def main(
         if group is None:
             groups = await queen.groups.list(lag_seconds_min=min_seconds)
             unread = [each for each in await queen.call(ListUnread()) if each.seconds >= min_seconds]
-            return [(each.queue, each.name, None, each.lag_messages, each.lag_seconds) for each in groups] + [
-                (each.queue, None, None, each.messages, each.seconds) for each in unread
-            ]
+            return [
+                (each.queue, each.name, None, each.lag_messages, each.lag_seconds, each.paused) for each in groups
+            ] + [(each.queue, None, None, each.messages, each.seconds, False) for each in unread]
         places = await queen.groups.lag(group, limit=limit)
-        return [(each.queue, group, each.partition, each.lag_messages, each.lag_seconds)
-                for each in places if each.lag_seconds >= min_seconds]  # fmt: skip
+        paused = {each.queue for each in await queen.groups.list() if each.name == group and each.paused}
+        return [
+            (each.queue, group, each.partition, each.lag_messages, each.lag_seconds, each.queue in paused)
+            for each in places
+            if each.lag_seconds >= min_seconds
+        ]
 
     lags = (lag for lag in connected(url, dsn, look) if queue in (None, lag[0]))
     shown = sorted(lags, key=lambda lag: -lag[4])[:limit]
     if json:
-        names = ("queue", "group", "partition", "messages", "seconds")
+        names = ("queue", "group", "partition", "messages", "seconds", "paused")
         print_json([dict(zip(names, lag, strict=True)) for lag in shown])
         return
     print_table(
-        ("queue", "group", "partition", "messages", "oldest"),
+        ("queue", "group", "partition", "messages", "oldest", ""),
         [
-            (queue, group or NOBODY, partition, messages, seconds_text(seconds))
-            for queue, group, partition, messages, seconds in shown
+            (queue, group or NOBODY, partition, messages, seconds_text(seconds), "paused" if paused else "")
+            for queue, group, partition, messages, seconds, paused in shown
         ],
         "Nobody is behind.",
     )

@@ -176,6 +176,7 @@ def _print(queue: QueueDescription, partitions: Sequence[Partition]) -> None:
             "namespace": queue.namespace or None,
             "task": queue.task or None,
             "created": queue.created_at,
+            "deliveries": "paused" if queue.paused else "on",
             "partitions": queue.partitions,
             "messages": f"{held.stored:,} stored: {held.pending:,} pending, {held.processing:,} leased, "
             f"{held.completed:,} completed; {held.dead_letters:,} dead letters",

@@ -38,7 +38,7 @@ def main(
         print_json(queues)
         return
     print_table(
-        ("queue", "namespace", "task", "partitions", "stored", "pending", "leased", "retrying", "dead"),
+        ("queue", "namespace", "task", "partitions", "stored", "pending", "leased", "retrying", "dead", ""),
         [
             (
                 each.name,
@@ -50,6 +50,7 @@ def main(
                 held.processing,
                 held.retrying,
                 held.dead_letters,
+                "paused" if each.paused else "",
             )
             for each in queues
             for held in [each.messages]

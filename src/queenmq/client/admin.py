@@ -18,10 +18,12 @@ from queenmq.api.queues import (
     ListQueues,
     ListTasks,
     PartitionPage,
+    Pause,
     Queue,
     QueueDescription,
     QueueOptions,
     QueueSettings,
+    Resume,
 )
 from queenmq.client.moment import aware
 from queenmq.errors import InvalidSetting
@@ -74,6 +76,17 @@ class AsyncAdmin:
     async def clear(self, queue: str) -> int:
         """Drop all stored messages of a queue; its partitions and groups stay. Answers how many."""
         return (await self._queen.call(ClearQueue(queue))).messages
+
+    async def pause(self, queue: str, *, group: str | None = None) -> bool:
+        """Deliver nothing more from a queue, or from it to one group, until `resume`; False if that was so before.
+
+        Pushes go on, and long polls wait. Leases that consumers have can be acknowledged.
+        """
+        return (await self._queen.call(Pause(queue, group))).changed
+
+    async def resume(self, queue: str, *, group: str | None = None) -> bool:
+        """Deliver again from a queue, or from it to one group; False if it was not paused."""
+        return (await self._queen.call(Resume(queue, group))).changed
 
     async def backlog(self, queue: str, *, group: str | None = None, limit: int = 100) -> Backlog:
         """How much is left to do for a group, or for the slowest one, and in which partitions."""

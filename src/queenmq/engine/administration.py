@@ -92,6 +92,14 @@ class Administration:
         """Remove a partition and all that is in it; False when there was none."""
         return bool(await self._database.value("select queen.delete_partition($1, $2)", queue, partition))
 
+    async def set_paused(self, queue: str, group: str | None = None, *, paused: bool) -> bool:
+        """Pause or resume the deliveries of a queue, or of one group on it; False when that was so before."""
+        call = "select queen.pause($1, $2)" if paused else "select queen.resume($1, $2)"
+        changed = bool(await self._database.value(call, queue, group))
+        if not paused:
+            self._bell.ring(queue)
+        return changed
+
     async def clear_queue(self, queue: str) -> int:
         """Drop all stored messages; answers how many."""
         return int(await self._database.value("select queen.clear_queue($1)", queue))

@@ -33,6 +33,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     encryption_enabled: bool
     dead_letter_enabled: bool
     created_at: datetime
+    paused: bool
 
 
 class Depth(Struct, frozen=True):
@@ -145,6 +146,7 @@ class GroupLine(Struct, frozen=True, kw_only=True):
     mode: str
     since: datetime | None
     subscribed_at: datetime
+    paused: bool
 
 
 class GroupPlace(Struct, frozen=True, kw_only=True):

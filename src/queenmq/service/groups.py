@@ -22,6 +22,7 @@ async def list_groups(host: Host, call: groups.ListGroups) -> list[groups.Group]
             subscription_mode=each.mode,
             subscription_from=each.since,
             subscribed_at=each.subscribed_at,
+            paused=each.paused,
         )
         for each in await host.engine.admin.list_groups(call.lag_seconds_min)
     ]

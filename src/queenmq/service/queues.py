@@ -51,6 +51,7 @@ async def describe_queue(host: Host, call: queues.DescribeQueue) -> queues.Queue
         namespace=settings.namespace,
         task=settings.task,
         created_at=settings.created_at,
+        paused=settings.paused,
         settings=_settings(settings),
         messages=message_totals(totals),
         counted_at=totals.counted_at,
@@ -70,6 +71,18 @@ async def clear_queue(host: Host, call: queues.ClearQueue) -> queues.QueueCleare
     """Call queen.clear_queue."""
     messages = await host.engine.admin.clear_queue(call.queue)
     return queues.QueueCleared(cleared=True, queue=call.queue, messages=messages)
+
+
+async def pause(host: Host, call: queues.Pause) -> queues.DeliverySwitch:
+    """Call queen.pause."""
+    changed = await host.engine.admin.set_paused(call.queue, call.group, paused=True)
+    return queues.DeliverySwitch(queue=call.queue, group=call.group, paused=True, changed=changed)
+
+
+async def resume(host: Host, call: queues.Resume) -> queues.DeliverySwitch:
+    """Call queen.resume."""
+    changed = await host.engine.admin.set_paused(call.queue, call.group, paused=False)
+    return queues.DeliverySwitch(queue=call.queue, group=call.group, paused=False, changed=changed)
 
 
 async def get_backlog(host: Host, call: queues.GetBacklog) -> queues.Backlog:
@@ -128,6 +141,7 @@ def _queue(settings: QueueSettings, totals: Totals) -> queues.Queue:
         task=settings.task,
         priority=settings.priority,
         created_at=settings.created_at,
+        paused=settings.paused,
         partitions=totals.partitions,
         messages=message_totals(totals),
         counted_at=totals.counted_at,

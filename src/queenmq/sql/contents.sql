@@ -21,6 +21,7 @@
 \ir schema/0018_ttl.sql
 \ir schema/0019_retry_backoff.sql
 \ir schema/0020_retention.sql
+\ir schema/0021_pauses.sql
 
 -- What callers remember belongs to one incarnation.
 \ir functions/current_incarnation.sql
@@ -71,6 +72,9 @@
 \ir functions/check_options.sql
 \ir functions/hold_back.sql
 \ir functions/configure_queue.sql
+\ir functions/set_paused.sql
+\ir functions/pause.sql
+\ir functions/resume.sql
 
 -- Push.
 \ir functions/recent_ids.sql

@@ -33,7 +33,7 @@ declare
         ],
         "queen_admin": [
             "configure_queue", "clear_queue", "delete_queue", "delete_partition", "delete_message",
-            "seek_group", "set_subscription", "delete_group",
+            "pause", "resume", "seek_group", "set_subscription", "delete_group",
             "dead_letter_message", "retry_message", "redrive_dead_letters", "purge_dead_letters",
             "sequence_inbox", "retry_set_aside", "delete_set_aside",
             "take_tick", "check_epoch", "retain", "retain_dead_letters", "remove_idle_partitions", "extend_group", "collect_stats",

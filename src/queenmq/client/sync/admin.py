@@ -19,10 +19,12 @@ from queenmq.api.queues import (
     ListQueues,
     ListTasks,
     PartitionPage,
+    Pause,
     Queue,
     QueueDescription,
     QueueOptions,
     QueueSettings,
+    Resume,
 )
 from queenmq.client.moment import aware
 from queenmq.errors import InvalidSetting
@@ -75,6 +77,17 @@ class Admin:
     def clear(self, queue: str) -> int:
         """Drop all stored messages of a queue; its partitions and groups stay. Answers how many."""
         return (self._queen.call(ClearQueue(queue))).messages
+
+    def pause(self, queue: str, *, group: str | None = None) -> bool:
+        """Deliver nothing more from a queue, or from it to one group, until `resume`; False if that was so before.
+
+        Pushes go on, and long polls wait. Leases that consumers have can be acknowledged.
+        """
+        return (self._queen.call(Pause(queue, group))).changed
+
+    def resume(self, queue: str, *, group: str | None = None) -> bool:
+        """Deliver again from a queue, or from it to one group; False if it was not paused."""
+        return (self._queen.call(Resume(queue, group))).changed
 
     def backlog(self, queue: str, *, group: str | None = None, limit: int = 100) -> Backlog:
         """How much is left to do for a group, or for the slowest one, and in which partitions."""

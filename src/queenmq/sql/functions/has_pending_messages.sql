@@ -2,7 +2,8 @@
 --
 -- One array element is one request, named as in queen.pop_batch. Pending means that a partition is
 -- ready, or that the group has yet to reach one: then only a pop can tell. One index probe per
--- request and group; nothing is locked, nothing is written. An unknown queue has nothing pending.
+-- request and group; nothing is locked, nothing is written. An unknown queue has nothing pending, and neither has a
+-- queue or a group that is paused.
 --
 -- Returns: next_ready_seconds, the time until the next lease expires or delay ends: 0 when pending,
 --          null when only a push can change anything.
@@ -26,10 +27,10 @@ begin
       from unnest(p_queues, p_partitions, p_namespaces, p_tasks, p_groups) with ordinality as r (q, p, s, t, g, n)
      cross join lateral (
          select coalesce(bool_or(x.unreached or x.ready_at <= p_now), false) as pending, min(x.ready_at) as ready_at
-           from (select q.id from queen.queues q where q.name = r.q
+           from (select q.id from queen.queues q where q.name = r.q and not q.paused
                  union all
                  select q.id from queen.queues q
-                  where r.q is null and (r.s is not null or r.t is not null)
+                  where not q.paused and r.q is null and (r.s is not null or r.t is not null)
                     and (r.s is null or q.namespace = r.s) and (r.t is null or q.task = r.t)) as q
            left join queen.queue_groups g on g.queue_id = q.id and g.name = r.g
           cross join lateral (
@@ -44,7 +45,8 @@ begin
                      and exists (select from queen.partition_lookup l
                                   where l.queue_id = q.id
                                     and l.partition_id > case when g.queue_wide then g.reached_partition_id else 0 end)
-               where r.p is null) as x) as a;
+               where r.p is null) as x
+          where g.paused is not true) as a;
 end $$;
 comment on function queen.has_pending_messages(text[], text[], text[], text[], text[], timestamptz) is
     'Whether pops would find something, and when that may change.';

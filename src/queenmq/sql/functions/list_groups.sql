@@ -2,13 +2,14 @@
 --
 -- Only partitions with something to do are looked at: the others have no lag. members counts live leases.
 -- state is Lagging where the oldest unfinished message is older than five minutes, Dead where messages wait
--- in partitions that nobody has ever served, else Stable. since is null for a group that reads everything.
+-- in partitions that nobody has ever served, else Stable. since is null for a group that reads everything. paused is
+-- true if deliveries of the queue or to the group are paused.
 create function queen.list_groups(
     p_seconds_min  double precision default 0,    -- only groups that are this far behind
     p_now          timestamptz      default clock_timestamp()
 ) returns table (
     group_name text, queue text, members bigint, messages bigint, seconds double precision, partitions_with_lag bigint,
-    state text, mode text, since timestamptz, subscribed_at timestamptz
+    state text, mode text, since timestamptz, subscribed_at timestamptz, paused boolean
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -18,7 +19,8 @@ as $$
            case when b.seconds > 300 then 'Lagging'
                 when b.messages > 0 and b.members = 0 and b.last_served_at is null then 'Dead'
                 else 'Stable' end,
-           coalesce(m.mode, 'all'), nullif(m.since, '-infinity'), coalesce(m.created_at, g.created_at)
+           coalesce(m.mode, 'all'), nullif(m.since, '-infinity'), coalesce(m.created_at, g.created_at),
+           q.paused or g.paused
       from queen.queue_groups g
       join queen.queues q on q.id = g.queue_id
      cross join lateral (

@@ -119,7 +119,7 @@ begin
          select g.id, g.queue_id, q.delayed_processing_seconds + q.window_buffer_seconds + q.age_limit_seconds = 0 as plain
            from queen.queues q join queen.queue_groups g on g.queue_id = q.id and g.name = p_groups[a.ask]
           where q.name = p_queues[a.ask] and p_partitions[a.ask] is null and g.queue_wide and g.complete
-            and (g.subscribed or p_modes[a.ask] is null) offset 0) as g;
+            and (g.subscribed or p_modes[a.ask] is null) and not q.paused and not g.paused offset 0) as g;
     if cardinality(v_kinds) < cardinality(v_asks) then
         p_modes := array(select queen.subscription_mode(m.mode) from unnest(p_modes) with ordinality as m (mode, n) order by m.n);
         for v_found in

@@ -4,12 +4,14 @@
 -- namespace and/or task) differ only here. A group's first pop is recorded as its subscription. A group that has not
 -- reached all partitions of its queue gets its next chunk of them. Everything that waits for a lock happens in this
 -- function, for all kinds together, before the pop takes its first partition: one kind after the other would lock
--- queues and partitions out of order.
+-- queues and partitions out of order. Paused queues and groups are no targets, but a group subscribes and reaches
+-- partitions while it is paused.
 --
 -- Locks:   queue rows, in name order, only for new or incomplete groups; then those of queen.record_subscription,
 --          queen.extend_groups and queen.restart_places.
 -- Returns: plain where nothing but this group will do, and its queue knows no delay, window or limit of age; walking
---          where the group had partitions to reach.
+--          where the group had partitions to reach, or another queue of the request is paused: its partitions were
+--          ready before and will be again.
 create function queen.pop_targets(
     p_asks int[], p_queues text[], p_partitions text[], p_namespaces text[], p_tasks text[], p_groups text[],
     p_modes text[], p_sinces timestamptz[], p_now timestamptz, p_default_mode text
@@ -100,7 +102,7 @@ begin
     foreach v_ask in array p_asks loop
         for v_target in
             select g.id, g.queue_id, g.queue_wide and not g.complete as walking, p.id as partition_id,
-                   c.group_id is null as unreached,
+                   c.group_id is null as unreached, q.paused or g.paused as paused, bool_or(q.paused or g.paused) over () as some_paused,
                    p_queues[v_ask] is not null
                    and q.delayed_processing_seconds + q.window_buffer_seconds + q.age_limit_seconds = 0 as plain
               from queen.queues q
@@ -120,12 +122,13 @@ begin
                 v_groups := v_groups || v_target.id;
                 v_partitions := v_partitions || v_target.partition_id;
             end if;
+            continue when v_target.paused;
             ask := v_ask;
             group_id := v_target.id;
             queue_id := v_target.queue_id;
             partition_id := v_target.partition_id;
             plain := v_target.plain;
-            walking := v_target.walking;
+            walking := v_target.walking or v_target.some_paused;
             return next;
         end loop;
     end loop;

@@ -1,7 +1,7 @@
 -- queen.why: why nothing is delivered, partition by partition.
 --
 -- A row without a partition speaks of the whole queue: no_queue, no_partition and no_group say that what was
--- asked about does not exist, paused that deliveries are, inbox that messages were pushed in transactions and are
+-- asked about does not exist, paused, queue_paused and group_paused that deliveries are, inbox that messages were pushed in transactions and are
 -- not yet in their partitions. A partition is leased, delayed, debounced (its window is not quiet yet), retrying,
 -- poison (its next message lets leases expire), too_old, subscribed_later, not_reached, read, empty, or ready:
 -- then a pop would get it.
@@ -50,6 +50,12 @@ begin
             union all
             select 'paused', null, 'deliveries are paused in all servers (maintenance)'
               from queen.system_state s where s.pop_paused
+            union all
+            select 'queue_paused', null, 'deliveries of this queue are paused (queen resume)'
+              from queen.queues q where q.id = v_queue and q.paused
+            union all
+            select 'group_paused', null, 'deliveries of this queue to the group are paused (queen resume --group)'
+              from queen.queue_groups g where g.id = v_group and g.paused
             union all
             select 'inbox', i.messages, format('%s messages wait to be put into their partitions, by a server with upkeep', i.messages)
               from (select count(*) as messages from queen.inbox b
