@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check format bench demo screenshots schema-dump sync-client lock clean
+.PHONY: help run test test-all check format bench demo screenshots schema-dump sync-client api-docs lock clean
 
 help: ## print this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ schema-dump: $(STAMP) ## refresh tests/migrations/schema.sql after a migration
 
 sync-client: $(STAMP) ## write src/queenmq/client/sync again, from the files beside it
 	$(BIN)/python -m tools.sync_client
+
+api-docs: $(STAMP) ## write docs/api.md again, from the calls that src/queenmq/api declares
+	$(BIN)/python -m tools.api_docs
 
 lock: .uv/bin/uv ## choose the newest versions the ranges allow and pin them with hashes
 	.uv/bin/uv pip compile --upgrade --universal --generate-hashes --no-strip-extras --no-emit-index-url \

@@ -72,6 +72,7 @@ TARGETS = [
     "screenshots",
     "schema-dump",
     "sync-client",
+    "api-docs",
 ]
 
 

@@ -60,7 +60,7 @@ class GroupPlace(
         "completed": "totalConsumed",
     },
 ):
-    """Where a group stands in a partition; `lease_id` is that of its live lease.
+    """Where a group stands in a partition, and the id of its live lease.
 
     Answers are grouped by queue and leave `queue` out; the SDK fills it in.
     """

@@ -49,7 +49,7 @@ class StoredMessage(
 
 
 class MessagePage(Struct, frozen=True, kw_only=True, rename={"cursor": "nextCursor"}):
-    """Some messages, newest first; `cursor` gives the next ones and is null on the last page."""
+    """Some messages, newest first. The cursor of the next page is null on the last one."""
 
     messages: list[StoredMessage]
     cursor: str | None

@@ -115,7 +115,7 @@ class MessageTotals(
 
 
 class Queue(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A queue and what it holds, as of `counted_at`."""
+    """A queue and what it holds, as of the moment when it was counted."""
 
     id: str
     name: str
@@ -159,7 +159,7 @@ class Partition(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PartitionPage(Struct, frozen=True, kw_only=True, rename={"cursor": "nextCursor"}):
-    """Some partitions; `cursor` gives the next ones and is null on the last page."""
+    """Some partitions. The cursor of the next page is null on the last one."""
 
     partitions: list[Partition]
     cursor: str | None
@@ -237,7 +237,7 @@ class TaskList(Struct, frozen=True):
 
 class QueueConfigured(Struct, frozen=True, kw_only=True, rename={"queue_id": "queueId", "partition_id": "partitionId",
                                                                 "settings": "options"}):  # fmt: skip
-    """The queue as it is now; `partition_id` is that of its default partition."""
+    """The queue as it is now, and the id of its default partition."""
 
     configured: bool
     queue: str

@@ -23,7 +23,7 @@ class Overview(
     kw_only=True,
     rename={"groups": "consumerGroups", "leases": "activeLeases", "counted_at": "countedAt"},
 ):
-    """All of it in a few numbers, as of `counted_at`."""
+    """All of it in a few numbers, as of the moment when it was counted."""
 
     queues: int
     partitions: int

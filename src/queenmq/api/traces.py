@@ -45,7 +45,7 @@ class StepPage(
 ):
     """Some messages of a trace, in the order in which they were pushed.
 
-    `total_seconds` is the time of the whole trace; `cursor` gives the next page and is null on the last one.
+    The seconds in all are those of the whole trace. The cursor of the next page is null on the last one.
     """
 
     trace_id: str
@@ -82,7 +82,7 @@ class TraceEvent(
 
 
 class EventPage(Struct, frozen=True, kw_only=True, rename={"events": "traces", "cursor": "nextCursor"}):
-    """Some notes about a message, oldest first; `cursor` gives the next ones and is null on the last page."""
+    """Some notes about a message, oldest first. The cursor of the next page is null on the last one."""
 
     events: list[TraceEvent]
     cursor: str | None

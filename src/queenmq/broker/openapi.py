@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields
 
 from queenmq import __version__
 from queenmq.broker.http import JSON, Request, Response
@@ -87,12 +88,18 @@ def _operation(route: Route, takes: Schema | None, gives: Schema | None, failure
         },
     }
     if takes is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": takes}}}
+        content = {"application/json": {"schema": takes}}
+        operation["requestBody"] = {"required": _is_required(route.takes), "content": content}
     if route.role is not None:
         # Where authentication is off, nobody needs a token.
         operation["security"] = [{}, {"token": []}]
         operation["description"] = f"Where tokens are asked for, they need the role {route.role}."
     return operation
+
+
+def _is_required(body: Any) -> bool:
+    """Whether a body has a field that must be given; if not, the body may be left out."""
+    return not (isinstance(body, type) and issubclass(body, Struct)) or any(field.required for field in fields(body))
 
 
 def _parameter(name: str, place: str, meaning: str) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class ChangedBody(Struct):
     entries: list[ChangedEntry]
 
 
-class Partition(Struct, rename="camel"):
+class WrittenPartition(Struct, rename="camel"):
     """A partition that was written."""
 
     name: str
@@ -93,7 +93,7 @@ class Partition(Struct, rename="camel"):
 class ChangedPage(Struct, omit_defaults=True):
     """A page of partitions; without `next` it is the last."""
 
-    partitions: list[Partition]
+    partitions: list[WrittenPartition]
     next: str | None = None
     error: str | None = None
 
@@ -160,8 +160,8 @@ def _fetched(found: Records) -> FetchedEntry:
     )
 
 
-def _partition(each: ChangedPartition) -> Partition:
-    return Partition(
+def _partition(each: ChangedPartition) -> WrittenPartition:
+    return WrittenPartition(
         each.partition,
         wire.partition_text(each.partition_id),
         each.next_offset - 1,
