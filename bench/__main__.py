@@ -9,7 +9,21 @@ import uvloop
 
 from bench.harness import Bench, Line, conditions, server
 
-CASES = ("push", "resend", "drain", "latency", "sharing", "idle", "snapshot", "hour", "http", "sdk", "jobs", "spark")
+CASES = (
+    "push",
+    "resend",
+    "drain",
+    "latency",
+    "sharing",
+    "idle",
+    "snapshot",
+    "hour",
+    "http",
+    "sdk",
+    "jobs",
+    "sizing",
+    "spark",
+)
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 
 HEAD = """# Benchmarks

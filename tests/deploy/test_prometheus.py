@@ -144,7 +144,10 @@ async def test_every_metric_and_label_that_is_named_exists_on_a_server(metrics):
     assert named - labels - OF_PROMETHEUS == {"standby"}  # the server of this test has none
 
 
-def test_prometheus_understands_the_alerts_and_the_dashboard(tmp_path):
+def test_prometheus_understands_the_example_the_alerts_and_the_dashboard(tmp_path):
+    example = ALERTS.with_name("prometheus.yaml")
+    promtool("check", "config", "--syntax-only", example)  # the token is not on this machine
+    assert yaml.safe_load(example.read_text())["scrape_configs"][0]["job_name"] == "queen"
     promtool("check", "rules", ALERTS)
     rules = [
         {"record": f"shown:{number}", "expr": text.replace("$__rate_interval", "5m").replace("$instance", ".*")}
