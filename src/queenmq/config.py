@@ -74,6 +74,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(ge=8_192, le=1_048_576, description="about how much the address and the headers of a request may have"),
     ] = 65_536
     body_bytes_max: Annotated[int, Meta(ge=1024, description="largest body of one request")] = 67_108_864
+    bodies_bytes_max: Annotated[
+        int, Meta(ge=1_048_576, description="bytes of bodies that one server process works on at a time; others wait")
+    ] = 33_554_432
     body_timeout_ms: Annotated[
         int, Meta(ge=100, le=3_600_000, description="longest that a body may take to arrive")
     ] = 30_000
@@ -279,8 +282,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise ValueError("auth_jwks_url is an http or https address without a user")
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={self.shown(name)!r}" for name in self.__struct_fields__)
-        return f"Settings({shown})"
+        return f"Settings({', '.join(f'{name}={self.shown(name)!r}' for name in self.__struct_fields__)})"
 
     def shown(self, name: str) -> object:
         """A setting's value as anybody may see it."""
@@ -304,8 +306,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def known_hosts(self) -> frozenset[str]:
         """The names in `hosts`, in small letters."""
-        names = _listed(self.hosts)
-        for name in names:
+        for name in (names := _listed(self.hosts)):
             if not _HOST_NAME.fullmatch(name):
                 raise ValueError(f"hosts has {name!r}, which is not a host name; leave out schemes, ports and paths")
         return frozenset(name.removesuffix(".") for name in names)

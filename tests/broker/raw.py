@@ -32,6 +32,10 @@ class Raw:
     def send(self, data):
         self._writer.write(data)
 
+    def pause(self):
+        """Take nothing of what the server sends; the system's own buffers still do."""
+        self._writer.transport.pause_reading()
+
     async def sent(self):
         """Let what was sent go out before more is."""
         await self._writer.drain()

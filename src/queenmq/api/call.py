@@ -54,10 +54,12 @@ class Call(Struct, Generic[A], frozen=True):
     """Something to ask of Queen, and what is answered.
 
     `endpoints`: the SDK uses the first one whose address it can fill. `repeatable`: sending it twice does no harm.
+    `large`: an answer may have megabytes, so a server makes few of them at a time.
     """
 
     endpoints: ClassVar[tuple[Endpoint, ...]] = ()
     repeatable: ClassVar[bool] = True
+    large: ClassVar[bool] = False
 
 
 class Shape(Struct, frozen=True):

@@ -93,6 +93,7 @@ class ListDeadLetters(
     A page has `limit` dead letters at most; QUEEN_POP_BYTES_MAX may end it earlier.
     """
 
+    large = True
     endpoints = (Endpoint("GET", "/api/v1/dlq", "read-only"),)
     queue: QueueFilter = None
     group: GroupFilter = None

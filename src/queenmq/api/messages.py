@@ -89,6 +89,7 @@ class ListMessages(Call[MessagePage], frozen=True, kw_only=True, rename={**GROUP
     A page has `limit` messages at most; QUEEN_POP_BYTES_MAX may end it earlier.
     """
 
+    large = True
     endpoints = (
         Endpoint("GET", "/api/v1/messages", "read-only"),
         Endpoint("GET", "/api/v1/status/queues/{queue}/messages", "read-only"),
@@ -106,6 +107,7 @@ class ListMessages(Call[MessagePage], frozen=True, kw_only=True, rename={**GROUP
 class GetMessage(Call[StoredMessage], frozen=True, rename=GROUP):
     """Show a message by its partition and its transaction id or message id."""
 
+    large = True
     endpoints = (Endpoint("GET", PATH, "read-only"),)
     partition_id: str
     transaction_id: str

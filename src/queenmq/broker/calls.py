@@ -50,7 +50,12 @@ def _handler(shape: Shape, service: Service) -> Handler:
         if body is not None:
             given = await _body(shape, request, body)
             values |= {field.name: getattr(given, field.name) for field in shape.body}
-        return answer(await service(broker, shape.call(**values)), status)
+        call = shape.call(**values)
+        if not call.large:
+            return answer(await service(broker, call), status)
+        room = broker.engine.room
+        async with room.reading(room.lists):
+            return answer(await service(broker, call), status)
 
     return handle
 

@@ -18,6 +18,7 @@ from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrad
 
 from queenmq.broker.framing import addressee, check_transfer_encoding
 from queenmq.broker.http import Request, Response, failure
+from queenmq.broker.intake import WAIT_SECONDS_MAX
 from queenmq.broker.refusals import HeadersTimeout, HeadersTooLarge, InvalidHttp
 from queenmq.errors import BodyTimeout, Busy, QueenError
 
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 HEADERS_MAX = 100
 HEAD_SECONDS_MAX = 10.0  # for an address and headers to arrive
+STALLED_SECONDS = 3.0  # in which a client takes nothing of a large answer: too long if others wait for the room,
+STALLED_TIMES_MAX = 10  # or if it happens so many times in a row
+PIECE_BYTES = 256 << 10  # of an answer, written at once
 GOODBYE_SECONDS = 1.0  # that a client has to read why it is sent away, before the connection is cut
 CLOSE = (("connection", "close"),)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -54,7 +58,11 @@ class Connection(asyncio.Protocol):
         self._refusal: Response | None = None  # the last answer, when the client is to be sent away
         self._ended = False  # nothing that comes in counts any more
         self._writable = True
-        self._paused = False  # not reading what the client sends
+        self._rest: memoryview | None = None  # of an answer that is written in pieces
+        self._keep = True  # the connection, after that
+        self._stalled: asyncio.TimerHandle | None = None
+        self._paused = False  # not reading what the client sends,
+        self._held_back = False  # or not until there is room for it
 
     # -- what the event loop tells
 
@@ -86,21 +94,32 @@ class Connection(asyncio.Protocol):
                 self._await(HEAD_SECONDS_MAX)
         elif self._incoming is not None and self._silent_bytes > self._listener.header_bytes_max:
             self._refuse(self._too_large())
-        elif self._incoming is not None and not self._incoming.begun:
-            self._await(self._listener.body_seconds_max)
-            self._begin(self._incoming)
+        elif self._incoming is not None:
+            if not self._incoming.begun:
+                self._await(self._listener.body_seconds_max)
+                self._begin(self._incoming)
+            if not self._incoming.answered and not self._listener.intake.arrived(self._incoming, len(data), self):
+                self._held_back = True
+                self._transport.pause_reading()
+                self._await(WAIT_SECONDS_MAX)
 
     def connection_lost(self, _: Exception | None) -> None:
         """The client has gone: a poll that waits for it ends, and so does a request that was not all there."""
         self._ended = True
         self._listener.forget(self)
         self._calm()
-        self._waiting.clear()
-        for request in (self._current, self._incoming):
+        if self._rest is not None:
+            self._listener.room.give_back(len(self._rest))
+            self._end_rest()
+        for request in (*self._waiting, self._current, self._incoming):
             if request is not None:
                 request.abandon()
+                if not request.begun or request is not self._current:
+                    self._listener.intake.release(request)
         current = self._current
+        self._waiting.clear()
         if self._task is not None and current is not None and (current.waits_for_client or not current.complete):
+            self._listener.intake.release(current)
             self._task.cancel()
 
     def pause_writing(self) -> None:
@@ -110,7 +129,9 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It has read most of it."""
         self._writable = True
-        if self._current is None:
+        if self._rest is not None:
+            self._write_rest()
+        if self._current is None and self._rest is None:
             self._go_on()
 
     # -- what the parser tells
@@ -151,6 +172,7 @@ class Connection(asyncio.Protocol):
         self._silent_bytes = 0
         request = self._incoming = Request(self._parser.get_method().decode(), target, headers, listener.body_bytes_max)
         request.host = host
+        request.admit = self._listener.intake.admit
         request.keep_alive = self._parser.should_keep_alive()
         if request.announces_too_much():
             request.keep_alive = False
@@ -170,6 +192,7 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._calm()
         request.finish()
+        self._listener.intake.arrived_whole(request)
         if not request.begun:
             self._begin(request)
 
@@ -177,7 +200,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, request: Request) -> None:
         request.begun = True
-        if self._current is not None or not self._writable:
+        if self._current is not None or not self._writable or self._rest is not None:
             self._waiting.append(request)
             self._paused = True
             self._transport.pause_reading()
@@ -198,6 +221,7 @@ class Connection(asyncio.Protocol):
             response = failure(Busy(f"the server has {self._listener.connections_max} connections already"))
         else:
             response = await self._listener.respond(request)
+        self._listener.intake.release(request)
         self._current = None
         request.answered = True
         if request.invite is not None and not request.complete:
@@ -208,16 +232,50 @@ class Connection(asyncio.Protocol):
 
     def _write(self, request: Request, response: Response) -> None:
         more = not self._ended or self._waiting or self._refusal is not None
-        keep = request.keep_alive and not self._listener.closing and bool(more)
-        framed = _framed(response, keep=keep)
-        self._transport.write(framed[: -len(response.body)] if request.method == "HEAD" and response.body else framed)
-        if not keep:
+        keep = self._keep = request.keep_alive and not self._listener.closing and bool(more)
+        head = _framed_head(response, keep=keep)
+        body = b"" if request.method == "HEAD" else response.body
+        self._transport.write(head + body[:PIECE_BYTES])
+        self._rest = memoryview(body)[PIECE_BYTES:]
+        self._listener.room.take(len(self._rest))
+        self._write_rest()
+
+    def _write_rest(self) -> None:
+        """Write on, a piece at a time, as far as the client takes it."""
+        rest = self._rest
+        while rest and self._writable:
+            piece, rest = rest[:PIECE_BYTES], rest[PIECE_BYTES:]
+            self._rest = rest
+            self._listener.room.give_back(len(piece))
+            self._transport.write(piece)
+        self._end_rest()
+        if rest:
+            self._rest = rest
+            self._stalled = self._listener.loop.call_later(STALLED_SECONDS, self._wait_for_client, 1)
+        else:
+            self._written()
+
+    def _wait_for_client(self, times: int) -> None:
+        """The client has taken nothing for a while."""
+        if times >= STALLED_TIMES_MAX or self._listener.room.is_short:
+            self._transport.abort()
+        else:
+            self._stalled = self._listener.loop.call_later(STALLED_SECONDS, self._wait_for_client, times + 1)
+
+    def _end_rest(self) -> None:
+        self._rest = None
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+    def _written(self) -> None:
+        if not self._keep:
             self._waiting.clear()
             self._hang_up(all_read=self._incoming is None and not self._in_head)
 
     def _go_on(self) -> None:
         """The next request, the last answer, or nothing to do."""
-        if self._transport.is_closing() or not self._writable:
+        if self._transport.is_closing() or not self._writable or self._rest is not None:
             return
         if self._waiting:
             request = self._waiting.popleft()
@@ -227,7 +285,7 @@ class Connection(asyncio.Protocol):
                 self._read_on()
         elif self._refusal is not None:
             refusal, self._refusal = self._refusal, None
-            self._transport.write(_framed(refusal, keep=False))
+            self._transport.write(_framed_head(refusal, keep=False) + refusal.body)
             self._hang_up(all_read=False)
         else:
             self._read_on()
@@ -235,7 +293,22 @@ class Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         if self._paused:
             self._paused = False
+            if not self._held_back:
+                self._transport.resume_reading()
+
+    # -- what the intake tells
+
+    def read_on(self) -> None:
+        """There is room for more of the body."""
+        self._held_back = False
+        if not self._paused and not self._transport.is_closing():
+            self._await(self._listener.body_seconds_max)
             self._transport.resume_reading()
+
+    def give_up(self) -> None:
+        """The body comes too slowly, while others wait for the room that it takes."""
+        if not self._paused:
+            self._late()
 
     # -- the end
 
@@ -249,6 +322,7 @@ class Connection(asyncio.Protocol):
         if incoming is not None and incoming.begun:  # whoever answers it hears that the rest is missing
             incoming.keep_alive = False
             incoming.fail(error)
+            self._listener.intake.forget(incoming)
             return
         self._refusal = failure(error)
         if self._current is None:
@@ -261,7 +335,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """The server stops: hang up as soon as what was asked is answered."""
-        if self._current is None and not self._waiting:
+        self._keep = False
+        if self._current is None and not self._waiting and self._rest is None:
             self._ended = True
             self._transport.close()
 
@@ -287,8 +362,10 @@ class Connection(asyncio.Protocol):
         self._timer = None
         if self._ended:
             self._transport.abort()
+        elif self._incoming is not None and self._held_back:
+            self._refuse(Busy(f"no room for the body of this request became free in {WAIT_SECONDS_MAX:.0f} s"))
         elif self._incoming is not None:
-            self._refuse(BodyTimeout(f"the body did not arrive within {self._listener.body_seconds_max:.0f} seconds"))
+            self._refuse(BodyTimeout("the body did not arrive in time"))
         elif self._in_head:
             self._refuse(HeadersTimeout(f"the headers did not arrive within {HEAD_SECONDS_MAX:.0f} seconds"))
         else:
@@ -313,14 +390,9 @@ def _date(second: int) -> bytes:
     return formatdate(second, usegmt=True).encode()
 
 
-def _framed(response: Response, *, keep: bool) -> bytes:
-    """An answer as it travels."""
+def _framed_head(response: Response, *, keep: bool) -> bytes:
+    """What travels before the body of an answer."""
     head = _head(response.status, response.headers, keep)
     if response.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
         return b"%bdate: %b\r\n\r\n" % (head, _date(int(time())))
-    return b"%bdate: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-        head,
-        _date(int(time())),
-        len(response.body),
-        response.body,
-    )
+    return b"%bdate: %b\r\ncontent-length: %d\r\n\r\n" % (head, _date(int(time())), len(response.body))

@@ -1,6 +1,7 @@
 """A request as routes see it, a response as they make it; `connection` has what they look like on the wire."""
 
 import asyncio
+import io
 from datetime import datetime
 from functools import lru_cache
 from time import perf_counter
@@ -10,6 +11,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Struct
 
+from queenmq.broker.intake import queue_in_body, queue_in_path
 from queenmq.broker.refusals import UnexpectedBody, UnsupportedEncoding
 from queenmq.errors import (
     BodyTooLarge,
@@ -23,9 +25,10 @@ from queenmq.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from queenmq.api.call import Role
+    from queenmq.broker.intake import Lane
     from queenmq.broker.routing import Route
 
 T = TypeVar("T")
@@ -75,9 +78,9 @@ def failure(error: QueenError) -> Response:
 class Request:
     """One request: where it goes, what it asks, and who asks."""
 
-    __slots__ = ("_arrival", "_body_bytes_max", "_body_chunks", "_body_size", "_gone", "_query", "answered", "begun",
-                 "complete", "headers", "host", "invite", "keep_alive", "method", "parked_seconds", "path",
-                 "path_parameters", "phases", "producer", "query_string", "roles", "route", "started",
+    __slots__ = ("_arrival", "_body", "_body_bytes_max", "_body_size", "_gone", "_query", "_queue", "admit", "answered",
+                 "begun", "complete", "headers", "host", "invite", "keep_alive", "lane", "method", "parked_seconds",
+                 "path", "path_parameters", "phases", "producer", "query_string", "roles", "route", "started",
                  "waits_for_client")  # fmt: skip
 
     def __init__(self, method: str, target: bytes, headers: dict[bytes, bytes], body_bytes_max: int) -> None:
@@ -98,11 +101,16 @@ class Request:
         self.waits_for_client = False  # answering makes no sense without the client
         self.answered = False
         self.invite: Callable[[], None] | None = None  # tells a client that waits for it to send the body
+        self.admit: Callable[[Request, str, bytes], Awaitable[None]] | None = (
+            None  # waits until there is room for the body
+        )
+        self.lane: tuple[Lane, str, int] | None = None  # where the body takes room; see `intake`
         self._gone = False
         self._query: Mapping[str, str] | None = None
         self._body_bytes_max = body_bytes_max
-        self._body_chunks: list[bytes] = []
+        self._body = io.BytesIO()  # hands out what was written without copying it
         self._body_size = 0
+        self._queue: str | None = None
         self._arrival: asyncio.Future[None] | None = None
 
     def abandon(self) -> None:
@@ -119,9 +127,9 @@ class Request:
         """Some of the body has come; what is too large is not kept, but counted."""
         self._body_size += len(chunk)
         if self._body_size <= self._body_bytes_max and not self.answered:
-            self._body_chunks.append(chunk)
+            self._body.write(chunk)
         else:
-            self._body_chunks.clear()  # and read on: who is still sending would not hear the answer
+            self._body = io.BytesIO()  # and read on: who is still sending would not hear the answer
 
     def finish(self) -> None:
         """All of the body is here."""
@@ -138,11 +146,23 @@ class Request:
             self._arrival.set_exception(error)
             self._arrival.exception()  # whoever asks for the body gets it; perhaps nobody does
 
+    @property
+    def announced_bytes(self) -> int:
+        """How large the client says that the body is; 0 if it does not say."""
+        length = self.headers.get(b"content-length", b"")
+        return int(length) if length.isdigit() else 0
+
+    @property
+    def queue(self) -> str:
+        """The queue that is named first, as `intake` sees it."""
+        if self._queue is None:
+            self._queue = queue_in_path(self.path) or queue_in_body(self._body.getvalue())
+        return self._queue
+
     def announces_too_much(self) -> bool:
         """Whether the client says, before it sends it, that the body is larger than allowed."""
-        length = self.headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._body_bytes_max:
-            self._body_size = int(length)
+        if self.announced_bytes > self._body_bytes_max:
+            self._body_size = self.announced_bytes
             self.complete = True  # nobody waits for the rest of it
         return self.complete
 
@@ -152,7 +172,7 @@ class Request:
             raise BodyTooLarge(f"the body has {self._body_size} bytes; {self._body_bytes_max} is the most")
 
     async def body(self) -> bytes:
-        """All of it, unless it is larger or slower than allowed."""
+        """All of it, unless it is larger or slower than allowed; it is handed out once."""
         encoding = self.headers.get(b"content-encoding")
         if encoding is not None and encoding.strip().lower() not in PLAIN:
             raise UnsupportedEncoding(f"the body is encoded with {encoding[:100].decode('latin-1')!r}")
@@ -164,8 +184,11 @@ class Request:
         if self._arrival is not None:
             await self._arrival
         self.check_size()
-        chunks = self._body_chunks
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        body = self._body.getvalue()
+        if self.admit is not None and body:
+            queue, self._body = self.queue, io.BytesIO()
+            await self.admit(self, queue, body)
+        return body
 
     async def json(self, decoder: "msgspec.json.Decoder[T]") -> T:
         """The body, decoded and checked."""

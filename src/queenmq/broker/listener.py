@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from queenmq.broker.connection import Connection
 from queenmq.broker.http import Request, Response
+from queenmq.broker.intake import Intake
 from queenmq.config import Settings
+from queenmq.engine.room import Room
 from queenmq.errors import ConfigurationError
 
 BACKLOG = 1024
@@ -19,12 +21,14 @@ Respond = Callable[[Request], Awaitable[Response]]
 class Listener:
     """Listens on a port together with other processes."""
 
-    def __init__(self, settings: Settings, respond: Respond) -> None:
+    def __init__(self, settings: Settings, respond: Respond, room: Room) -> None:
         self.respond = respond
+        self.room = room  # for answers that are not sent yet
         self.loop = asyncio.get_running_loop()
         self.closing = False
         self.header_bytes_max = settings.header_bytes_max
         self.body_bytes_max = settings.body_bytes_max
+        self.intake = Intake(settings)
         self.body_seconds_max = settings.body_timeout_ms / 1000
         self.connections_max = settings.connections_max
         self._settings = settings

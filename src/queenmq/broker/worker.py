@@ -20,7 +20,7 @@ import msgspec
 import uvloop
 from msgspec.structs import replace
 
-from queenmq.broker import logs
+from queenmq.broker import heap, logs
 from queenmq.broker.app import Broker
 from queenmq.broker.dispatch import Application
 from queenmq.broker.listener import Listener
@@ -59,8 +59,9 @@ class Worker:
             for number in (signal.SIGTERM, signal.SIGINT):  # not before: there is nothing to finish yet
                 loop.add_signal_handler(number, self._stop.set)
             broker = Broker(self._engine, self._presence, spool, self._settings, self._metrics)
-            listener = Listener(self._settings, Application(broker).respond)
+            listener = Listener(self._settings, Application(broker).respond, self._engine.room)
             _collect_rarely()
+            heap.keep_large_blocks_out()
             await broker.readiness.look()
             await listener.open(self._port)
             beside = [asyncio.create_task(self._metrics.write()), asyncio.create_task(broker.readiness.watch())]

@@ -50,7 +50,7 @@ class Batcher(Generic[Item, Answer]):
         self._run = run
         self._calls_max = calls_max
         self._weight = weight
-        self._weight_max = weight_max
+        self.weight_max = weight_max  # of one batch; may be changed at any time
         self._shared_from = shared_from
         self._further_from = further_from
         self._ahead = ahead
@@ -148,7 +148,7 @@ class Batcher(Generic[Item, Answer]):
             more = self._weight(item)
             if not future.done():  # a requester that went away takes nothing
                 weight += more
-                if batch and weight > self._weight_max:
+                if batch and weight > self.weight_max:
                     break
                 batch.append((item, future))
                 self.waits.note(now - since)

@@ -19,9 +19,10 @@ from queenmq.engine.diagnosis import Diagnosis
 from queenmq.engine.figures import Figures
 from queenmq.engine.memory import History
 from queenmq.engine.migrate import migrate
-from queenmq.engine.pop import Popped, Popper
+from queenmq.engine.pop import CALL_BYTES_MAX, Popped, Popper
 from queenmq.engine.push import Pusher
 from queenmq.engine.reading import Reader
+from queenmq.engine.room import Room
 from queenmq.engine.segments import SegmentCache
 from queenmq.engine.spooled import Spooled
 from queenmq.engine.statistics import Statistics
@@ -61,7 +62,8 @@ class Engine:
         self.diagnosis = Diagnosis(self.database)
         self.pusher = Pusher(self.database, settings, cipher, self.history, self._bell)
         self.reader = Reader(self.database, settings, self.history)
-        self.popper = Popper(self.database, settings, self.history, self._bell)
+        self.room = Room(CALL_BYTES_MAX)
+        self.popper = Popper(self.database, settings, self.history, self._bell, self.room)
         self.acker = Acker(self.database, settings, self._bell)
         self._transactor = Transactor(self.database, self.history, self.pusher, self._bell)
         self.spooled = Spooled(self.database, self.history, self.pusher, self._bell)

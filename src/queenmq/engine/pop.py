@@ -23,6 +23,7 @@ from queenmq.engine.database import Database
 from queenmq.engine.memory import History, Memory
 from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.partitions import check_name
+from queenmq.engine.room import Room
 from queenmq.engine.segments import Range, Segment
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidArgument, InvalidTimestamp, QueenError
@@ -35,6 +36,8 @@ T = TypeVar("T")
 PARTITIONS_MAX = 1_000  # in one pop
 POPS_MAX = 200  # at once, for one caller
 REQUESTS_MAX = 500  # in one call
+FIRST_REQUESTS_MAX = 16  # before it is known how large answers are
+CALL_BYTES_MAX = 8 << 20  # of messages in one call, as far as can be foreseen; and of answers that are not sent yet
 MODES: tuple[str, ...] = get_args(SubscriptionMode)
 SHARED_FROM = 8  # requests that gathered; fewer go out as one call
 
@@ -69,6 +72,11 @@ class Run(Struct, frozen=True):
         """Of what the segment has for each of its messages, that of the run's."""
         places = self.places
         return values[places.start : places.stop] if isinstance(places, range) else [values[place] for place in places]
+
+    @property
+    def byte_count(self) -> int:
+        """About how many bytes the messages have, if all in the segment have as many."""
+        return len(self.segment.array) * len(self.places) // self.segment.count
 
     def messages(self) -> Iterable[Message]:
         """The messages, in order."""
@@ -110,17 +118,19 @@ class Popped(Struct, frozen=True, dict=True):
 class Popper:
     """Leases partitions for consumers and brings their messages."""
 
-    def __init__(self, database: Database, settings: Settings, history: History, bell: Bell) -> None:
+    def __init__(self, database: Database, settings: Settings, history: History, bell: Bell, room: Room) -> None:
         self._database = database
         self._settings = settings
         self._history = history
         self._bell = bell
+        self._room = room
+        self._answer_bytes = CALL_BYTES_MAX // FIRST_REQUESTS_MAX  # of one answer, to go by the last calls
         self._lookback = timedelta(milliseconds=2 * settings.poll_interval_max_ms)
         self.batcher = Batcher(
             self._pop_all,
             calls_max=settings.pop_calls_max,
             weight=_count,
-            weight_max=REQUESTS_MAX if settings.pop_batching else 1,
+            weight_max=FIRST_REQUESTS_MAX if settings.pop_batching else 1,
             shared_from=SHARED_FROM,
             unclaimed=self._give_back,
         )
@@ -189,6 +199,7 @@ class Popper:
 
     async def _pop_all(self, asked: list[Pops]) -> Sequence[Popped | QueenError]:
         """In one call, unless some are for one and others for many: all of a call get equally many bytes each."""
+        await self._room.open()
         answers: dict[int, Popped | QueenError] = {}
         alike: dict[int, list[int]] = {}
         for number, each in enumerate(asked):
@@ -196,7 +207,19 @@ class Popper:
         for doublings, numbers in alike.items():
             some, bytes_max = [asked[number] for number in numbers], self._settings.pop_bytes_max >> doublings
             answers.update(zip(numbers, await self._history.run(partial(self._pop_with, some, bytes_max)), strict=True))
-        return [answers[number] for number in range(len(asked))]
+        answered = [answers[number] for number in range(len(asked))]
+        self._foresee(asked, answered)
+        return answered
+
+    def _foresee(self, asked: list[Pops], answers: Sequence[Popped | QueenError]) -> None:
+        """Let as many pops share the next calls as have room in one, if answers are as large as lately."""
+        largest = max(
+            sum(run.byte_count for run in each.runs) // pops.count if isinstance(each, Popped) else 0
+            for pops, each in zip(asked, answers, strict=True)
+        )
+        self._answer_bytes = max(largest, self._answer_bytes // 16, 1)
+        if self._settings.pop_batching:
+            self.batcher.weight_max = max(1, min(REQUESTS_MAX, CALL_BYTES_MAX // self._answer_bytes))
 
     async def _pop_with(self, asked: list[Pops], bytes_max: int, memory: Memory) -> Sequence[Popped | QueenError]:
         callers = [number for number, each in enumerate(asked) for _ in range(each.count)]

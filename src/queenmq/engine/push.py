@@ -225,9 +225,10 @@ class Pusher:
     async def _write(self, flush: Flush) -> Any:
         async with self._calls:
             self._expect_more(flush)
-            row = await self.write(
-                flush, lambda call_id: self._database.row(PUSH, *self.arguments(flush), call_id, repeatable=False)
-            )
+            with flush.memory.segments.making_room(flush.request.byte_count):
+                row = await self.write(
+                    flush, lambda call_id: self._database.row(PUSH, *self.arguments(flush), call_id, repeatable=False)
+                )
             if row["first_offsets"] is not None:
                 self._remember(flush, row)
         await asyncio.sleep(0)  # a flush that is ready goes out before this one is answered

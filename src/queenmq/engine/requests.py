@@ -80,7 +80,12 @@ def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_ma
     lengths = list(map(len, payloads))
     headers = encoded([message.headers for message in messages])
     size = _checked_size(lengths, headers)
-    array = _checked_array(payloads, lengths, payload_bytes_max)
+    _check_lengths(lengths, payload_bytes_max)
+    array = None  # a larger one is cut up anyway
+    for start, end in _stretches(lengths):
+        array = _checked_array(payloads[start:end], lengths[start:end], start)
+    if size > SEGMENT_BYTES_MAX:
+        array = None
     ids = given_any([message.transaction_id for message in messages])
     if ids is not None:
         _check_ids(ids)
@@ -204,19 +209,29 @@ def _check_lengths(lengths: list[int], bytes_max: int) -> None:
         raise PayloadTooLarge(f"message {place} has {lengths[place]} bytes; {bytes_max} is the most")
 
 
-def _checked_array(payloads: list[bytes], lengths: list[int], bytes_max: int) -> bytes:
-    """The payloads as an array, known to be JSON; refuses the first that is not."""
-    _check_lengths(lengths, bytes_max)
+def _stretches(lengths: list[int]) -> Iterator[tuple[int, int]]:
+    """Stretches of payloads that are checked together: not all at once, because that takes memory."""
+    start = size = 0
+    for end, length in enumerate(lengths) if sum(lengths) > SEGMENT_BYTES_MAX else ():
+        if size + length > SEGMENT_BYTES_MAX and end > start:
+            yield start, end
+            start, size = end, 0
+        size += length
+    yield start, len(lengths)
+
+
+def _checked_array(payloads: list[bytes], lengths: list[int], first: int) -> bytes:
+    """The payloads as an array, known to be JSON; refuses the first that is not; `first` is the first one's place."""
     joined = json_array(payloads)
     try:
         if not joined.isascii():
             joined.decode()
         if _same(cut(joined), payloads, lengths):
-            check_limits(joined, payloads)
+            check_limits(joined, payloads, first)
             return joined
     except NOT_JSON:
         pass
-    for place, payload in enumerate(payloads):
+    for place, payload in enumerate(payloads, first):
         check_json(payload, place)
     raise InvalidPayload("the payloads are not JSON")
 

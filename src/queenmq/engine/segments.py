@@ -7,7 +7,8 @@ segment of a thousand reads it once.
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from operator import attrgetter
 from typing import Any
@@ -94,6 +95,7 @@ class SegmentCache:
         self.misses = 0
         self._bytes_max = bytes_max
         self._bytes = 0
+        self._lent = 0
         self._turns: deque[Segment] = deque()
         self._partitions: dict[int, list[Segment]] = {}  # by partition id, in the order of the log
 
@@ -124,7 +126,20 @@ class SegmentCache:
                 own.insert(place, segment)
             self._turns.append(segment)
             self._bytes += segment.cost
-        while self._bytes > bytes_max:
+        self._fit()
+
+    @contextmanager
+    def making_room(self, size: int) -> Iterator[None]:
+        """Keep so many bytes less for a while: somebody else needs the memory."""
+        self._lent += size
+        self._fit()
+        try:
+            yield
+        finally:
+            self._lent -= size
+
+    def _fit(self) -> None:
+        while self._bytes + self._lent > self._bytes_max and self._turns:
             self._evict()
 
     def covering(self, partition_id: int, start: int, end: int) -> list[Segment] | None:

@@ -8,6 +8,7 @@ _DIGITS = re.compile(rb"[0-9]+")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _NO_BRACKETS_NOR_QUOTES = bytes(set(_NO_BRACKETS) - set(b'"'))
 _QUOTE, _SPACE = 0x22, 0x20
+_PIECE_BYTES = 1 << 20  # a text that is looked at as a whole takes many times its memory
 
 
 def digits(text: bytes) -> int:
@@ -26,8 +27,15 @@ def depth(text: bytes) -> int:
 
 def may_be_deep(array: bytes, longest: int, levels: int) -> bool:
     """Whether an element of a JSON array may have more levels; elements have at most `longest` bytes."""
-    opening = np.flatnonzero(np.frombuffer(array, np.uint8) | _SPACE == ord("{"))  # or [, which differs in this bit
-    return bool((opening[levels:] - opening[:-levels] < longest).any())
+    seen = np.zeros(0, np.int64)  # the last opening brackets before a piece
+    for start in range(0, len(array), _PIECE_BYTES):
+        piece = np.frombuffer(array, np.uint8, min(_PIECE_BYTES, len(array) - start), start)
+        opening = np.flatnonzero(piece | _SPACE == ord("{")) + start  # or [, which differs in this bit
+        opening = np.concatenate((seen, opening))
+        if (opening[levels:] - opening[:-levels] < longest).any():
+            return True
+        seen = opening[-levels:]
+    return False
 
 
 def _without_escapes(text: bytes) -> bytes:

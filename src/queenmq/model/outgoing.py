@@ -13,7 +13,7 @@ from queenmq.model.headers import Headers
 from queenmq.model.ids import message_id, milliseconds
 from queenmq.model.lazily import Lazily
 from queenmq.model.payload_limits import check_limits
-from queenmq.model.payloads import NOT_JSON, cut
+from queenmq.model.payloads import NOT_JSON, check_utf8, cut
 
 DEFAULT_PARTITION = "Default"
 
@@ -102,8 +102,7 @@ class Elements(Lazily[Raw]):
 
 def _read(array: bytes, count: int | None) -> Sequence[Raw]:
     try:
-        if not array.isascii():
-            array.decode()
+        check_utf8(array)
         elements = cut(array)
     except NOT_JSON as error:
         raise InvalidPayload(f"the payloads are not a JSON array: {error}") from None

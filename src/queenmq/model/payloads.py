@@ -1,5 +1,6 @@
 """Payloads by the thousand: JSON arrays, cut and joined unread."""
 
+import codecs
 from collections.abc import Sequence
 
 import msgspec
@@ -7,8 +8,11 @@ from msgspec import Raw
 
 from queenmq.errors import InvalidPayload
 
+PIECE_BYTES = 1 << 20
+
 NOT_JSON = (UnicodeDecodeError, msgspec.DecodeError, RecursionError)
 
+_utf8 = codecs.getincrementaldecoder("utf-8")
 _elements = msgspec.json.Decoder(list[Raw])
 
 
@@ -22,6 +26,15 @@ def json_array(values: Sequence[bytes | Raw]) -> bytes:
     if len(values) == 1:
         return b"[%b]" % values[0]
     return b",".join((b"[%b" % values[0], *values[1:-1], b"%b]" % values[-1]))
+
+
+def check_utf8(text: bytes) -> None:
+    """Raise UnicodeDecodeError for a text that is not UTF-8, without decoding it as a whole: that takes memory."""
+    if not text.isascii():
+        decoder = _utf8()
+        for start in range(0, len(text), PIECE_BYTES):
+            decoder.decode(text[start : start + PIECE_BYTES])
+        decoder.decode(b"", final=True)
 
 
 def check_json(payload: bytes, place: int) -> None:

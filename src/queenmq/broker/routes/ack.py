@@ -12,7 +12,7 @@ from msgspec import Raw, Struct
 
 from queenmq.broker import wire
 from queenmq.broker.deliveries import Part
-from queenmq.broker.http import Request, Response, answer, encode
+from queenmq.broker.http import Request, Response, answer, decode, encode
 from queenmq.engine.partitions import check_name
 from queenmq.errors import InvalidArgument, InvalidStatus, TooManyItems
 from queenmq.model import QUEUE_MODE, Ack, Acked, AckStatus, Located
@@ -131,11 +131,13 @@ async def ack(broker: "Broker", request: Request) -> Response:
 
 async def ack_batch(broker: "Broker", request: Request) -> Response:
     """Acknowledge several messages; each gets its own answer, in order."""
-    body = await request.json(_batch)
-    if len(body.acknowledgments) > broker.settings.push_items_max:
-        raise TooManyItems(
-            f"the request has {len(body.acknowledgments)} acknowledgments; {broker.settings.push_items_max} is the most"
-        )
+    text, most = await request.body(), broker.settings.push_items_max
+    too_many = TooManyItems(f"the request has more than {most} acknowledgments")
+    if wire.is_longer(text, "acknowledgments", most):
+        raise too_many
+    body = decode(text, _batch)
+    if len(body.acknowledgments) > most:
+        raise too_many
     return await _acknowledge(broker, body.acknowledgments, body.consumer_group)
 
 

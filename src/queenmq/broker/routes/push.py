@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
-from queenmq.broker.http import Request, Response, answer
+from queenmq.broker.http import Request, Response, answer, decode
 from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.errors import (
     DatabaseUnavailable,
@@ -104,14 +104,17 @@ async def push_array(broker: "Broker", request: Request) -> Response:
     """Push an array of payloads to one partition, all or none."""
     queue = request.path_parameters["queue"]
     with_capacity = request.flag("capacity")
+    body = await request.body()
+    _check_count(broker, body, None)
     messages = Payloads(
         queue,
         request.path_parameters.get("partition", DEFAULT_PARTITION),
-        await request.body(),
+        body,
         transaction_id=request.text("transactionId"),
         producer=request.producer,
     )
-    _check_count(broker, messages)
+    if len(messages) > broker.settings.push_items_max:
+        raise _too_many(broker)
     pushed = await _store(broker, messages) if messages else []
     broker.metrics.pushed += len(pushed)
     runs = list(_runs(pushed))
@@ -144,20 +147,30 @@ def _run_of(placed: tuple[int, Pushed | Buffered]) -> object:
     return each if isinstance(each, Buffered) else (each.duplicate, each.created_at, each.offset - place)
 
 
-def _check_count(broker: "Broker", items: Sequence[object]) -> None:
-    if len(items) > broker.settings.push_items_max:
-        raise TooManyItems(f"the request has {len(items)} items; {broker.settings.push_items_max} is the most")
+def _check_count(broker: "Broker", body: bytes, name: str | None) -> None:
+    if wire.is_longer(body, name, broker.settings.push_items_max):
+        raise _too_many(broker)
+
+
+def _too_many(broker: "Broker") -> TooManyItems:
+    return TooManyItems(f"the request has more than {broker.settings.push_items_max} items")
 
 
 async def push(broker: "Broker", request: Request) -> Response:
     """Push messages; each gets its own answer, in order."""
-    body = await request.json(_body)
+    text = await request.body()
+    _check_count(broker, text, "items")
+    body = decode(text, _body)
+    del text  # the items hold it as long as they need it
     with_capacity = request.flag("capacity")
     items = body.items
-    _check_count(broker, items)
+    if len(items) > broker.settings.push_items_max:
+        raise _too_many(broker)
     if not items:
         return answer([], 201)
     messages = outgoing(items, request.producer)
+    for item in items:
+        item.payload = item.data = UNSET  # when no item holds a part of it, the memory of the body is free
     refused = 0
     try:
         pushed: Sequence[Pushed | QueenError | Buffered] = await _store(broker, messages)

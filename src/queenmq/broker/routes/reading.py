@@ -1,18 +1,20 @@
 """POST /fetch and /partitions/changed: reads by offset, without a lease and without a group."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct
 
 from queenmq.broker import wire
-from queenmq.broker.http import Request, Response, answer, moment
+from queenmq.broker.http import Request, Response, answer, decode, moment
 from queenmq.engine.reading import UNKNOWN, ChangedPartition, ChangesAsked, OffsetRead, Records
 from queenmq.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from queenmq.broker.app import Broker
+
+T = TypeVar("T")
 
 ENTRIES_MAX = 1_024
 CHANGED_ENTRIES_MAX = 100
@@ -111,19 +113,19 @@ _changed = msgspec.json.Decoder(ChangedBody)
 
 async def fetch(broker: "Broker", request: Request) -> Response:
     """Read partitions by offset."""
-    body = await request.json(_fetch)
-    _check_entries(len(body.entries), ENTRIES_MAX)
+    body = await _decoded(request, _fetch, ENTRIES_MAX)
     reads = [
         OffsetRead(each.queue, each.partition, each.offset, each.max_bytes, each.previous_ts) for each in body.entries
     ]
-    found = await broker.engine.reader.read(reads, body.max_bytes)
-    return answer(FetchAnswer([_fetched(each) for each in found]))
+    room = broker.engine.room
+    async with room.reading(room.fetches):
+        found = await broker.engine.reader.read(reads, body.max_bytes)
+        return answer(FetchAnswer([_fetched(each) for each in found]))
 
 
 async def changed(broker: "Broker", request: Request) -> Response:
     """Find the partitions that were written since a moment."""
-    body = await request.json(_changed)
-    _check_entries(len(body.entries), CHANGED_ENTRIES_MAX)
+    body = await _decoded(request, _changed, CHANGED_ENTRIES_MAX)
     asked = [
         ChangesAsked(
             queue=each.queue,
@@ -143,9 +145,12 @@ async def changed(broker: "Broker", request: Request) -> Response:
     return answer(ChangedAnswer(_time(changes.safe_time), pages))
 
 
-def _check_entries(count: int, most: int) -> None:
-    if count > most:
-        raise InvalidArgument(f"the request has {count} entries; {most} is the most")
+async def _decoded(request: Request, decoder: "msgspec.json.Decoder[T]", most: int) -> T:
+    """The body, unless it has too many entries."""
+    text = await request.body()
+    if wire.is_longer(text, "entries", most):
+        raise InvalidArgument(f"the request has more than {most} entries")
+    return decode(text, decoder)
 
 
 def _fetched(found: Records) -> FetchedEntry:

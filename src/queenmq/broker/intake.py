@@ -1,0 +1,248 @@
+"""Memory for request bodies: how many bytes of them a server process holds, and which request goes on next.
+
+Bodies arrive in any number at once, but only a part of the limit may lie in memory before it is worked on. Beyond it,
+the server stops reading; one request at a time may go on, so that one is always complete some day. Clients that have
+stopped to send are then answered 408.
+
+A complete body enters a lane. One lane is for small bodies and one for large ones, so that small requests never wait
+for large ones. In each lane, a queue has a share: its requests wait for each other, and those of other queues overtake
+them. Whoever waits too long, or finds too many waiting, is answered 503.
+
+Which queue a body belongs to is known for certain only after it was decoded, and that takes memory itself. So the
+first queue that is named counts. If that is a wrong guess, requests only wait in another order.
+"""
+
+import asyncio
+import re
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from queenmq.broker import heap
+from queenmq.config import Settings
+from queenmq.errors import Busy
+
+if TYPE_CHECKING:
+    from queenmq.broker.http import Request
+
+SMALL_BYTES = 256 << 10  # larger bodies are large
+SMALL_PART = 8  # of the limit: the room for small bodies is this part of that for large ones
+ARRIVING_PART = 4
+SHARE_PART = 2  # of a lane
+ITEM_BYTES = 512  # that an item takes beside its text
+WAIT_SECONDS_MAX = 30.0
+HEAP_BYTES_MAX = 16 << 20  # of one request; before and after a larger one the heap is cleaned up
+STALLED_SECONDS = 3.0  # without a byte, after which a client may not keep others waiting
+SNIFFED_BYTES = 4096
+
+_IN_PATH = re.compile(r"/queue/([^/]+)")
+_IN_BODY = re.compile(rb'"queue"\s*:\s*"((?:[^"\\]|\\.)*)"')
+
+
+class Lane:
+    """Room for so many bytes of requests that are worked on; a single request that is larger gets in alone."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.used = 0
+        self.waiting_bytes = 0
+        self._bytes_max = bytes_max
+        self._share = bytes_max // SHARE_PART
+        self._used_by: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}  # by queue; the next turn comes first
+
+    async def enter(self, queue: str, size: int) -> None:
+        """Wait for room; refuses if too much waits already, or if it takes too long."""
+        if not self._waiting and self._fits(queue, size):
+            self._take(queue, size)
+            return
+        if self.waiting_bytes and self.waiting_bytes + size > self._bytes_max:
+            raise Busy("the server has too many request bodies in memory")
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(queue, deque()).append((size, turn))
+        self.waiting_bytes += size
+        self._admit()
+        try:
+            async with asyncio.timeout(WAIT_SECONDS_MAX):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():  # admitted in the very moment
+                self.leave(queue, size)
+            else:
+                self._forget(queue, size, turn)
+                self._admit()
+            if isinstance(error, TimeoutError):
+                raise Busy(f"no room for the body of this request became free in {WAIT_SECONDS_MAX:.0f} s") from None
+            raise
+
+    def leave(self, queue: str, size: int) -> None:
+        """A request is over."""
+        self.used -= size
+        self._used_by[queue] -= size
+        if not self._used_by[queue]:
+            del self._used_by[queue]
+        if self._waiting:
+            self._admit()
+
+    def _fits(self, queue: str, size: int) -> bool:
+        return (self.used + size <= self._bytes_max or not self.used) and not self._is_past_share(queue, size)
+
+    def _is_past_share(self, queue: str, size: int) -> bool:
+        own = self._used_by.get(queue)
+        return own is not None and own + size > self._share
+
+    def _take(self, queue: str, size: int) -> None:
+        self.used += size
+        self._used_by[queue] = self._used_by.get(queue, 0) + size
+
+    def _admit(self) -> None:
+        """Let in as many as there is room for, one of each queue in turn."""
+        admitted = True
+        while admitted:
+            admitted = False
+            for queue in list(self._waiting):
+                size, turn = self._waiting[queue][0]
+                if self._is_past_share(queue, size):
+                    continue  # it waits for its own queue, and others overtake it
+                if not self._fits(queue, size):
+                    return
+                self._take(queue, size)
+                self._forget(queue, size, turn)
+                turn.set_result(None)
+                admitted = True
+
+    def _forget(self, queue: str, size: int, turn: "asyncio.Future[None]") -> None:
+        self.waiting_bytes -= size
+        own = self._waiting.pop(queue)
+        own.remove((size, turn))
+        if own:
+            self._waiting[queue] = own  # behind the others
+
+
+class Reader(Protocol):
+    """A connection that reads a body."""
+
+    def read_on(self) -> None:
+        """Read again, after `arrived` has said no."""
+
+    def give_up(self) -> None:
+        """Send the client away: it is too slow."""
+
+
+class Arrival(Struct, gc=False):
+    """A body that is not complete."""
+
+    reader: Reader
+    heard_at: float  # when something of it came
+    held_back: bool = False
+
+
+class Intake:
+    """All request bodies of a server process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._items_max = settings.push_items_max
+        self._large = Lane(settings.bodies_bytes_max)
+        self._small = Lane(settings.bodies_bytes_max // SMALL_PART)
+        self._arriving_max = settings.bodies_bytes_max // ARRIVING_PART
+        self._arriving: dict[Request, int] = {}  # bytes of bodies that came in pieces, and that no lane has taken
+        self._arriving_bytes = 0
+        self._arrivals: dict[Request, Arrival] = {}
+        self._last_turns: dict[str, int] = {}  # of queues: when the body of one was last complete
+        self._turns = 0
+        self._watch: asyncio.TimerHandle | None = None
+
+    # -- while a body arrives
+
+    def arrived(self, request: "Request", size: int, reader: Reader) -> bool:
+        """Some of a body has come, and more is missing; False: the reader has to stop until it is called."""
+        arrival = self._arrivals.get(request)
+        if arrival is None:
+            arrival = self._arrivals[request] = Arrival(reader, 0.0)
+        arrival.heard_at = monotonic()
+        self._arriving[request] = self._arriving.get(request, 0) + size
+        self._arriving_bytes += size
+        arrival.held_back = not self._may_read(request)
+        if arrival.held_back and self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(STALLED_SECONDS / 3, self._give_up_stalled)
+        return not arrival.held_back
+
+    def _may_read(self, request: "Request") -> bool:
+        bytes_max = self._arriving_max
+        if 0 < request.announced_bytes <= SMALL_BYTES:
+            bytes_max *= 2  # large bodies leave room for small ones
+        return self._arriving_bytes <= bytes_max or self._is_next(request)
+
+    def _is_next(self, request: "Request") -> bool:
+        """Whether this body is the one that is read to its end, however little room there is."""
+        if self._large.used > self._arriving_max or self._large.waiting_bytes:
+            return False
+        return request is min(self._arrivals, key=lambda each: self._last_turns.get(each.queue, 0))
+
+    def arrived_whole(self, request: "Request") -> None:
+        """The body is complete, or will never be."""
+        if self._arrivals.pop(request, None) is not None:
+            self._turns += 1
+            self._last_turns[request.queue] = self._turns
+            if not self._arrivals:
+                self._last_turns.clear()
+            self._read_on()
+
+    def forget(self, request: "Request") -> None:
+        """What came of the body is not kept any more, or counted in a lane."""
+        self.arrived_whole(request)
+        self._arriving_bytes -= self._arriving.pop(request, 0)
+        self._read_on()
+
+    def _read_on(self) -> None:
+        for request, arrival in list(self._arrivals.items()):
+            if arrival.held_back and self._may_read(request):
+                arrival.held_back = False
+                arrival.heard_at = monotonic()
+                arrival.reader.read_on()
+
+    def _give_up_stalled(self) -> None:
+        """While bodies are held back, those that do not come any further give up their room."""
+        self._watch = None
+        if any(each.held_back for each in self._arrivals.values()):
+            limit = monotonic() - STALLED_SECONDS
+            for arrival in list(self._arrivals.values()):
+                if not arrival.held_back and arrival.heard_at < limit:
+                    arrival.reader.give_up()
+            self._watch = asyncio.get_running_loop().call_later(STALLED_SECONDS / 3, self._give_up_stalled)
+
+    # -- when it is complete
+
+    async def admit(self, request: "Request", queue: str, body: bytes) -> None:
+        """Wait until the request may be worked on; from then on it takes room until it is answered."""
+        lane = self._large if len(body) > SMALL_BYTES else self._small
+        size = len(body) + ITEM_BYTES * min(self._items_max, body.count(b"{"))
+        await lane.enter(queue, size)
+        request.lane = lane, queue, size
+        self.forget(request)
+        if size > HEAP_BYTES_MAX:
+            heap.give_back()
+
+    def release(self, request: "Request") -> None:
+        """The request is answered, or given up."""
+        self.forget(request)
+        if request.lane is not None:
+            lane, queue, size = request.lane
+            request.lane = None
+            lane.leave(queue, size)
+            if size > HEAP_BYTES_MAX:
+                heap.give_back()
+            self._read_on()
+
+
+def queue_in_path(path: str) -> str:
+    """The queue that an address names, as it was sent; empty if it names none."""
+    found = _IN_PATH.search(path)
+    return found[1] if found is not None else ""
+
+
+def queue_in_body(chunk: bytes) -> str:
+    """The first queue that the beginning of a body names; empty if there is none."""
+    found = _IN_BODY.search(chunk, 0, SNIFFED_BYTES)
+    return found[1].decode(errors="replace") if found is not None else ""
