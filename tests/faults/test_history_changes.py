@@ -1,13 +1,15 @@
 """PostgreSQL loses commits and issues offsets and partition ids again: what servers remember must not count.
 
 Two servers and an SDK without a server have warm caches. PostgreSQL loses a part of what they pushed, and a stranger
-takes the offsets and partition ids that are free again. Then they pop first, or push first.
+takes the offsets and partition ids that are free again. Then they pop first, or push first. The same happens behind
+PgBouncer, which connects to the other PostgreSQL without a word.
 """
 
 import pytest
 
-from tests.faults.lost_history.changes import DATABASE, KINDS
+from tests.faults.lost_history.changes import DATABASE, KINDS, AsynchronousPromotion, Restore
 from tests.faults.lost_history.places import looking, places, push, push_as_a_stranger, stored, take
+from tests.fixtures.pgbouncer import poolers
 
 PLACES = ("one", "two", "direct")
 QUEUES = ("orders", "salaries", "public-news")
@@ -86,15 +88,40 @@ async def test_what_servers_remember_does_not_outlive_history(replication, tmp_p
     change = kind(replication)
     await change.prepare()
     async with places(change.dsn, tmp_path, spool=False) as at:
-        await warm_up(at, "kept")
-        await change.keep()
-        await warm_up(at, "lost")
-        await change.happen()
-        async with looking(change.node.dsn(DATABASE)) as connection:
-            await write_as_strangers(connection)
-            groups = Groups(at, connection)
-            if first == "pop":
-                await groups.read_on()
-            await push_on(at, connection)
-            await push_again(at, change)
+        await lose_history(at, change)
+        await go_on(at, change, first)
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("kind", [AsynchronousPromotion, Restore])
+async def test_servers_behind_a_pooler_notice_that_history_has_changed(replication, tmp_path, monkeypatch, kind, mode):
+    change = kind(replication)
+    await change.prepare()
+    with poolers(change.node.dsn(DATABASE)) as start:
+        pooler = start(mode, server_login_retry=1)
+        settings = {}
+        if mode == "transaction":
+            settings["session_dsn"] = change.dsn
+            monkeypatch.setenv("QUEEN_SESSION_DSN", change.dsn)  # of the SDK without a server
+        async with places(pooler.dsn, tmp_path, spool=False, **settings) as at:
+            await lose_history(at, change)
+            pooler.redirect(change.node.dsn(DATABASE))
+            await go_on(at, change, "push")
+
+
+async def lose_history(at, change):
+    await warm_up(at, "kept")
+    await change.keep()
+    await warm_up(at, "lost")
+    await change.happen()
+
+
+async def go_on(at, change, first):
+    async with looking(change.node.dsn(DATABASE)) as connection:
+        await write_as_strangers(connection)
+        groups = Groups(at, connection)
+        if first == "pop":
             await groups.read_on()
+        await push_on(at, connection)
+        await push_again(at, change)
+        await groups.read_on()
