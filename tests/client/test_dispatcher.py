@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from queenmq import AsyncQueen, Stop
+from tests.fixtures.proxy import proxy_to
 from tests.waits import WAIT_SECONDS_MAX, until
 
 SECONDS_MAX = 60
@@ -137,3 +138,20 @@ async def test_acks_that_are_too_many_for_a_server_are_sent_apart(serve, queue):
 
         await queen.queue(queue).batch(4).consume(handler, on_ack=on_ack, stop=stop)
         assert told == [(number, "completed", True) for number in range(4)]
+
+
+async def test_nothing_is_lost_and_nothing_overtakes_when_connections_break(module_database, queue):
+    async with asyncio.timeout(SECONDS_MAX), proxy_to(module_database) as proxy, AsyncQueen(proxy.dsn) as queen:
+        await push_to(queen, queue, map(str, range(20)), *range(20))
+        stop, seen, handled = Stop(), defaultdict(list), set()
+
+        async def handler(message):
+            seen[message.partition].append(message.payload)
+            if (message.partition, message.payload) not in handled and len(handled) % 60 == 30:
+                proxy.cut()
+            handled.add((message.partition, message.payload))
+            if len(handled) == 400:
+                stop.set()
+
+        await queen.queue(queue).batch(3).lease_seconds(2).consume(handler, concurrency=8, stop=stop)
+    assert [list(dict.fromkeys(each)) for each in seen.values()] == [list(range(20))] * 20

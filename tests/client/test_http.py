@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from queenmq import AsyncQueen, Stop
+from queenmq import AsyncQueen, Outgoing, Stop
 from queenmq.client.transports import open_transport
 from queenmq.client.unavailable import NotSent
 from queenmq.config import Settings
@@ -140,18 +140,20 @@ async def test_a_pop_that_is_called_off_gives_back_what_it_brings(server, queue)
         assert (message.payload, message.retry_count) == (1, 0)
 
 
-async def test_a_consumer_that_stops_gives_back_what_is_on_its_way_to_it(server, queue):
+@pytest.mark.parametrize("handlers", [1, 3])
+async def test_a_consumer_that_stops_gives_back_what_is_on_its_way_to_it(server, queue, handlers):
     async with relay(server.url) as between, AsyncQueen(server.url) as other:
         async with AsyncQueen(between.url) as queen:
-            await other.queue(queue).push(1)
+            await other.queue(queue).push([Outgoing(1, partition=str(number)) for number in range(handlers)])
             between.manner, stop, handled = "hold", Stop(), []
-            consuming = asyncio.create_task(queen.queue(queue).consume(handled.append, stop=stop))
+            consuming = asyncio.create_task(queen.queue(queue).consume(handled.append, concurrency=handlers, stop=stop))
             await between.holds.wait()
             stop.set()
             await consuming
             between.let_go.set()
-        [message] = await other.queue(queue).pop()  # the client is closed: it has given back what it had
-        assert (message.payload, message.retry_count, handled) == (1, 0, [])
+        messages = await other.queue(queue).batch(9).max_partitions(9).pop()  # the client has given back what it had
+        assert [(message.payload, message.retry_count) for message in messages] == [(1, 0)] * handlers
+        assert handled == []
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_set(server, queue):
