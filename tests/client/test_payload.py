@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from queenmq.api.payload import decode, reader
 from queenmq.client import payload
 from queenmq.errors import InvalidPayload
 
@@ -40,15 +41,15 @@ class Model(pydantic.BaseModel):
 
 @given(JSON)
 def test_every_json_value_comes_out_as_it_went_in(value):
-    assert payload.decode(msgspec.Raw(payload.encode(value))) == value
+    assert decode(msgspec.Raw(payload.encode(value))) == value
 
 
 @given(st.lists(JSON))
 def test_payloads_together_are_what_they_are_one_by_one(values):
-    one_by_one = [payload.decode(msgspec.Raw(payload.encode(value))) for value in values]
-    assert payload.decode(msgspec.Raw(payload.encode_array(values))) == one_by_one
+    one_by_one = [decode(msgspec.Raw(payload.encode(value))) for value in values]
+    assert decode(msgspec.Raw(payload.encode_array(values))) == one_by_one
     plain = payload.encode_plain(values)
-    assert plain is None or payload.decode(msgspec.Raw(plain)) == one_by_one
+    assert plain is None or decode(msgspec.Raw(plain)) == one_by_one
 
 
 class Text(str):
@@ -79,15 +80,15 @@ def test_plain_values_are_written_as_all_others_are(value):
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 def test_an_object_comes_out_as_it_went_in(kind):
     encoded = msgspec.Raw(payload.encode([kind(id=7)]))
-    assert payload.decode(encoded) == [{"id": 7}]
-    assert payload.reader(list[Struct])(encoded) == [Struct(7)]
-    assert payload.reader(kind)(msgspec.Raw(payload.encode(kind(id=7)))) == kind(id=7)
+    assert decode(encoded) == [{"id": 7}]
+    assert reader(list[Struct])(encoded) == [Struct(7)]
+    assert reader(kind)(msgspec.Raw(payload.encode(kind(id=7)))) == kind(id=7)
 
 
 @pytest.mark.parametrize("kind", [Struct, Data, Model])
 def test_what_does_not_fit_is_refused(kind):
     with pytest.raises(InvalidPayload, match=kind.__name__):
-        payload.reader(kind)(msgspec.Raw(b'{"id": "seven"}'))
+        reader(kind)(msgspec.Raw(b'{"id": "seven"}'))
 
 
 @pytest.mark.parametrize(

@@ -76,3 +76,39 @@ def test_only_config_reads_the_environment():
     readers = {str(path.relative_to(SOURCE)) for path in FILES if reads_environment(path)}
     # The embedded server hands PATH on to PostgreSQL's programs, which is not a setting of ours.
     assert readers == {"config.py", "engine/embedded/__init__.py"}
+
+
+def module(path: Path) -> str:
+    """The name of a module below queenmq."""
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def modules_imported(path: Path) -> Iterator[str]:
+    """The modules of ours that a file imports, also those for type checkers only."""
+    known = {module(each) for each in FILES}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("queenmq."):
+            origin = str(node.module).removeprefix("queenmq.")
+            for alias in node.names:
+                inside = f"{origin}.{alias.name}"
+                yield inside if inside in known else origin
+
+
+def in_a_cycle(room_name: str) -> set[str]:
+    """The modules of a room that import themselves, through others of the room."""
+    imported = {module(path): set(modules_imported(path)) for path in FILES if room(path) == room_name}
+    return {name for name in imported if name in reached_from(name, imported)}
+
+
+def reached_from(name: str, imported: dict[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    new = imported[name] & imported.keys()
+    while new:
+        reached |= new
+        new = {each for found in new for each in imported[found] & imported.keys()} - reached
+    return reached
+
+
+def test_the_api_the_services_and_the_broker_have_no_import_cycle():
+    assert in_a_cycle("api") == in_a_cycle("service") == set()
+    assert in_a_cycle("broker") == {"broker.connection", "broker.listener"}  # a connection tells its listener its end

@@ -1,17 +1,11 @@
-"""The broker's route table, and what routes work with. Read this first; `dispatch` has the way of a request to them."""
+"""The broker's route table. Read this first; `dispatch` has the way of a request to it."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from queenmq.api.call import Call, answer_type, shapes
-from queenmq.api.diagnosis import Check
 from queenmq.api.system import Ping
 from queenmq.broker import calls, openapi
-from queenmq.broker.delivered import RunTexts
-from queenmq.broker.deliveries import Deliveries
-from queenmq.broker.exposure import examine_access
-from queenmq.broker.metrics import Metrics
 from queenmq.broker.routes import (
     ack,
     health,
@@ -21,12 +15,6 @@ from queenmq.broker.routes import (
     transaction,
 )
 from queenmq.broker.routing import Handler, Route
-from queenmq.broker.spool import Spool
-from queenmq.config import Settings, masked
-from queenmq.engine import Engine
-from queenmq.engine.checkup import disk
-from queenmq.engine.presence import Presence
-from queenmq.engine.readiness import Readiness
 from queenmq.service import SERVICES
 
 OTHER_ROUTES: Sequence[Route] = (
@@ -96,7 +84,7 @@ OTHER_ROUTES: Sequence[Route] = (
     # -- the server
     Route("GET", "/metrics", health.metrics, "read-only", gives=health.MetricsAnswer),
     Route("GET", "/metrics/prometheus", health.prometheus, "read-only"),
-    Route("GET", "/openapi.json", openapi.openapi, None),
+    Route("GET", "/openapi.json", openapi.description_of(lambda: ROUTES), None),
     Route("GET", "/docs", openapi.docs, None),
 )
 BY_HAND: Mapping[type[Call[Any]], Handler] = {Ping: health.ready}
@@ -109,34 +97,3 @@ ROUTES: Sequence[Route] = (
         for shape in shapes(call)
     ),
 )
-
-
-class Broker:
-    """What routes work with."""
-
-    def __init__(
-        self, engine: Engine, presence: Presence, spool: Spool | None, settings: Settings, metrics: Metrics
-    ) -> None:
-        self.engine = engine
-        self.presence = presence
-        self.readiness = Readiness(engine.database, presence)
-        self.spool = spool
-        self.settings = settings
-        self.metrics = metrics
-        self.deliveries = Deliveries()
-        self.texts = RunTexts()
-
-    @cached_property
-    def description(self) -> bytes:
-        """The routes, as /openapi.json tells of them."""
-        return openapi.describe(ROUTES)
-
-    async def buffered(self) -> tuple[int, int, int]:
-        """The messages in the spool, their bytes, and the messages that were refused."""
-        return (0, 0, 0) if self.spool is None else await self.spool.buffered()
-
-    def own_checks(self) -> tuple[Sequence[Check], Sequence[Check]]:
-        """What `queen doctor` says about this server."""
-        database = Check(name="database", severity="ok", detail=masked(self.engine.database.dsn))
-        spool = [] if self.spool is None else [disk("disk of the spool", self.spool.directory)]
-        return [database, examine_access(self.settings)], spool

@@ -1,7 +1,7 @@
 """Routes made of declared calls: read a request into a call's struct, have it served, encode the answer."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -9,14 +9,12 @@ from msgspec.inspect import BoolType, DateTimeType, IntType, ListType, LiteralTy
 from msgspec.structs import FieldInfo
 
 from queenmq.api.call import Call, Shape, answer_type, check_number, kind_of, shapes
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import Request, Response, answer, whole_number
 from queenmq.broker.refusals import UnexpectedBody
 from queenmq.broker.routing import Handler, Route
 from queenmq.errors import InvalidArgument, InvalidTimestamp, QueenError
 from queenmq.service import Service
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
 
 Reader = Callable[[Request], Any]  # a field's value, or None if the request leaves it out
 
@@ -39,7 +37,7 @@ def _handler(shape: Shape, service: Service) -> Handler:
     body = None if shape.body_type is None else msgspec.json.Decoder(shape.body_type)
     status = shape.endpoint.status
 
-    async def handle(broker: "Broker", request: Request) -> Response:
+    async def handle(broker: Broker, request: Request) -> Response:
         values = {**shape.endpoint.defaults}
         values |= {field.name: request.path_parameters[field.name] for field in shape.path}
         if shape.endpoint.method == "DELETE":

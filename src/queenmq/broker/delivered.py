@@ -17,6 +17,7 @@ from queenmq.broker import wire
 from queenmq.broker.http import encode
 from queenmq.engine.pop import Run
 from queenmq.model import message_texts
+from queenmq.service.ids import id_text
 
 KEPT_BYTES_MAX = 4 << 20
 HOLE = b"\0"  # where the lease's fields go: no JSON text has this byte
@@ -94,9 +95,7 @@ def _made(run: Run) -> Told:
     nothing = [None] * len(ids)
     given = run.picked(held.transaction_ids) if held.transaction_ids is not None else nothing
     names = [name or id for name, id in zip(given, ids, strict=True)] if None in given else given
-    shared = _Shared(
-        held.created_at, lease.queue, lease.partition, wire.partition_text(lease.partition_id), held.producer
-    )
+    shared = _Shared(held.created_at, lease.queue, lease.partition, id_text(lease.partition_id), held.producer)
     rest = Raw(_value(_fields(shared)) + b"," + HOLE)
     messages = map(
         _Message,

@@ -13,8 +13,8 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from queenmq.broker.wire import partition_text
 from queenmq.engine.pop import Run
+from queenmq.service.ids import id_text
 
 MESSAGES_MAX = 200_000  # remembered
 
@@ -58,7 +58,7 @@ class Deliveries:
         for run, names in runs:
             held = run.lease
             parts = self._leases.setdefault(str(held.id), {})
-            partition = partition_text(held.partition_id)
+            partition = id_text(held.partition_id)
             part = parts.get(partition)
             if part is None:
                 assert held.id is not None

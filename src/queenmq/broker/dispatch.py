@@ -4,8 +4,9 @@ import logging
 from collections.abc import Sequence
 from time import perf_counter
 
-from queenmq.broker.app import ROUTES, Broker
+from queenmq.broker.app import ROUTES
 from queenmq.broker.auth import configured_authenticator
+from queenmq.broker.broker import Broker
 from queenmq.broker.browsers import Guard
 from queenmq.broker.dashboard.routes import routes as dashboard_routes
 from queenmq.broker.http import Request, Response, failure
@@ -31,26 +32,29 @@ class Application:
         metrics = self.broker.metrics
         metrics.in_flight += 1
         try:
-            response = self._guard.mark(request, await self._respond(request))
+            route, answered = await self._respond(request)
+            response = self._guard.mark(request, answered)
         finally:
             metrics.in_flight -= 1
         seconds = perf_counter() - request.started
-        metrics.answered(request.route, response.status, seconds)
+        metrics.answered(route, response.status, seconds)
         self._journal.note(request, response, seconds)
         return response
 
-    async def _respond(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> tuple[Route | None, Response]:
+        """The answer, and the route if there is one for the address."""
+        route = None
         try:
             if request.method == "OPTIONS" and (permission := self._guard.preflight(request)) is not None:
-                return permission
-            route = request.route = self.router.find(request)
+                return None, permission
+            route = self.router.find(request)
             self._guard.admit(request, route)
             if self._authenticator is not None and route.role is not None:
                 await self._authenticator.admit(request, route.role)
             request.check_size()
-            return await route.handler(self.broker, request)
+            return route, await route.handler(self.broker, request)
         except QueenError as error:
-            return failure(error)
+            return route, failure(error)
         except Exception:
             log.exception("a request failed in an unforeseen way", extra={"path": request.path})
-            return failure(QueenError("something went wrong in the server"))
+            return route, failure(QueenError("something went wrong in the server"))

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from queenmq.api.call import Role
     from queenmq.broker.intake import Lane
-    from queenmq.broker.routing import Route
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ class Request:
 
     __slots__ = ("_arrival", "_body", "_body_bytes_max", "_body_size", "_gone", "_query", "_queue", "admit", "answered",
                  "begun", "complete", "headers", "host", "invite", "keep_alive", "lane", "method", "parked_seconds",
-                 "path", "path_parameters", "phases", "producer", "query_string", "roles", "route", "started",
+                 "path", "path_parameters", "phases", "producer", "query_string", "roles", "started",
                  "waits_for_client")  # fmt: skip
 
     def __init__(self, method: str, target: bytes, headers: dict[bytes, bytes], body_bytes_max: int) -> None:
@@ -91,7 +90,6 @@ class Request:
         self.path_parameters: Mapping[str, str] = {}
         self.producer: str | None = None  # who pushes, as authentication knows it
         self.roles: frozenset[Role] | None = None  # what the token allows; None where nobody is asked for one
-        self.route: Route | None = None
         self.phases: dict[str, float] = {}  # what took how many seconds, for the log of slow requests
         self.parked_seconds = 0.0  # spent waiting because the client asked to
         self.started = perf_counter()

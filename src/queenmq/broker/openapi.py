@@ -1,20 +1,19 @@
 """GET /openapi.json, made of the route table and the structs; and GET /docs, a page to read it and to try it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import fields
 
 from queenmq import __version__
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import JSON, Request, Response
-from queenmq.broker.routing import Route
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
+from queenmq.broker.routing import Handler, Route
 
 PAGE = Path(__file__).with_name("docs.html")
 POLICY = (
@@ -40,12 +39,21 @@ class Failure(Struct):
     hint: str | None = None  # what to do about it, where the sentence does not say so
 
 
-async def openapi(broker: "Broker", _request: Request) -> Response:
-    """The description of this API, as OpenAPI 3.1."""
-    return Response(200, broker.description, (JSON,))
+def description_of(routes: Callable[[], Sequence[Route]]) -> Handler:
+    """What answers with a description of routes. It is made once, when somebody asks for it."""
+
+    @cache
+    def description() -> bytes:
+        return describe(routes())
+
+    async def openapi(_broker: Broker, _request: Request) -> Response:
+        """The description of this API, as OpenAPI 3.1."""
+        return Response(200, description(), (JSON,))
+
+    return openapi
 
 
-async def docs(_broker: "Broker", _request: Request) -> Response:
+async def docs(_broker: Broker, _request: Request) -> Response:
     """A page to read this API and to try it."""
     return Response(200, PAGE.read_bytes(), HTML)
 

@@ -7,7 +7,7 @@ as much as it can, and what is spelled out decides. Only a partition's id is our
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -16,10 +16,7 @@ from queenmq.api.call import Need
 from queenmq.broker.http import Request, Response
 from queenmq.errors import InvalidArgument, MethodNotAllowed, NoSuchRoute
 
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
-
-Handler = Callable[["Broker", Request], Awaitable[Response]]
+Handler = Callable[[Any, Request], Awaitable[Response]]  # the first is the Broker, which has no need to know routes
 
 KNOWN_MAX = 10_000  # addresses that are remembered with what they mean,
 KNOWN_CHARACTERS_MAX = 300  # unless they are longer

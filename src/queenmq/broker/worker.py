@@ -21,7 +21,7 @@ import uvloop
 from msgspec.structs import replace
 
 from queenmq.broker import heap, logs
-from queenmq.broker.app import Broker
+from queenmq.broker.broker import Broker
 from queenmq.broker.dispatch import Application
 from queenmq.broker.listener import Listener
 from queenmq.broker.metrics import Metrics

@@ -7,16 +7,13 @@ freshness, and only if a dashboard asks: a hundred open dashboards cost the data
 import asyncio
 from collections.abc import Mapping
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from queenmq.broker.app import ROUTES
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import Request, Response, encode, failure
 from queenmq.errors import InvalidArgument, QueenError
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
 
 OFTEN, SOMETIMES, RARELY = 2.0, 10.0, 30.0  # seconds for which a part is fresh
 
@@ -49,7 +46,7 @@ class Now:
     def __init__(self, parts: Mapping[str, Part]) -> None:
         self._parts = {name: Shared(part) for name, part in parts.items()}
 
-    async def answer(self, broker: "Broker", request: Request) -> Response:
+    async def answer(self, broker: Broker, request: Request) -> Response:
         """Answers of the public API that all open dashboards share: each as its status and its body."""
         names = (request.text("parts") or "").split(",")
         if unknown := [name for name in names if name not in self._parts]:
@@ -67,7 +64,7 @@ class Shared:
         self._answer = b""
         self._making = asyncio.Lock()
 
-    async def read(self, broker: "Broker") -> bytes:
+    async def read(self, broker: Broker) -> bytes:
         """The answer, made now if the last one is too old."""
         async with self._making:  # many may ask: one makes it
             if self._made_at is None or monotonic() - self._made_at >= self._part.seconds:
@@ -76,7 +73,7 @@ class Shared:
                 self._made_at = monotonic()
             return self._answer
 
-    async def _make(self, broker: "Broker") -> Response:
+    async def _make(self, broker: Broker) -> Response:
         request = Request("GET", self._part.target.encode(), {}, 0)
         try:
             return await HANDLERS[request.path](broker, request)

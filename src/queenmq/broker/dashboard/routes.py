@@ -1,21 +1,18 @@
 """GET /, the dashboard, and what only its pages ask for. All other numbers on them come from the public API."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from queenmq import __version__
 from queenmq.api.call import Role
+from queenmq.broker.broker import Broker
 from queenmq.broker.dashboard.files import PAGE, assets, send
 from queenmq.broker.dashboard.now import ADMIN_PARTS, PARTS, Now
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routing import Route
 from queenmq.engine.statistics import QueueRates
 from queenmq.errors import NoSuchRoute
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
 
 
 class Session(Struct):
@@ -26,12 +23,12 @@ class Session(Struct):
     roles: Sequence[Role] | None
 
 
-async def page(_broker: "Broker", request: Request) -> Response:
+async def page(_broker: Broker, request: Request) -> Response:
     """The dashboard."""
     return send(assets()[PAGE], request)
 
 
-async def file(_broker: "Broker", request: Request) -> Response:
+async def file(_broker: Broker, request: Request) -> Response:
     """A script, a style or a picture of the dashboard."""
     name = request.path_parameters["file"]
     asset = assets().get(name)
@@ -40,13 +37,13 @@ async def file(_broker: "Broker", request: Request) -> Response:
     return send(asset, request)
 
 
-async def session(_broker: "Broker", request: Request) -> Response:
+async def session(_broker: Broker, request: Request) -> Response:
     """Whether the token is good, and which buttons its roles allow."""
     roles = None if request.roles is None else sorted(request.roles)
     return answer(Session(__version__, request.producer, roles))
 
 
-async def rates(broker: "Broker", _request: Request) -> Response:
+async def rates(broker: Broker, _request: Request) -> Response:
     """How fast each queue is written and finished, from the counts of the last minutes."""
     return answer(await broker.engine.statistics.rates())
 

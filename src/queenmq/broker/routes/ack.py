@@ -4,21 +4,20 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import count, repeat
 from operator import attrgetter
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 from uuid import UUID
 
 import msgspec
 from msgspec import Raw, Struct
 
 from queenmq.broker import wire
+from queenmq.broker.broker import Broker
 from queenmq.broker.deliveries import Part
 from queenmq.broker.http import Request, Response, answer, decode, encode
 from queenmq.engine.partitions import check_name
 from queenmq.errors import InvalidArgument, InvalidStatus, TooManyItems
 from queenmq.model import QUEUE_MODE, Ack, Acked, AckStatus, Located
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
+from queenmq.service.ids import partition_number, uuid
 
 STATUSES: dict[str, AckStatus] = {status: status for status in get_args(AckStatus)} | {"success": "completed"}
 AGAIN: tuple[AckStatus, ...] = ("failed", "retry")  # unless the message becomes a dead letter
@@ -124,12 +123,12 @@ _extend = msgspec.json.Decoder(ExtendBody)
 _extend_many = msgspec.json.Decoder(LeasesBody)
 
 
-async def ack(broker: "Broker", request: Request) -> Response:
+async def ack(broker: Broker, request: Request) -> Response:
     """Acknowledge one message."""
     return await _acknowledge(broker, [await request.json(_ack)], None)
 
 
-async def ack_batch(broker: "Broker", request: Request) -> Response:
+async def ack_batch(broker: Broker, request: Request) -> Response:
     """Acknowledge several messages; each gets its own answer, in order."""
     text, most = await request.body(), broker.settings.push_items_max
     too_many = TooManyItems(f"the request has more than {most} acknowledgments")
@@ -141,13 +140,13 @@ async def ack_batch(broker: "Broker", request: Request) -> Response:
     return await _acknowledge(broker, body.acknowledgments, body.consumer_group)
 
 
-async def extend(broker: "Broker", request: Request) -> Response:
+async def extend(broker: Broker, request: Request) -> Response:
     """Keep a lease for longer."""
     body = await request.json_or(ExtendBody(), _extend)
     return await _renew(broker, [LeaseBody(request.path_parameters["lease"], body.seconds)])
 
 
-async def extend_many(broker: "Broker", request: Request) -> Response:
+async def extend_many(broker: Broker, request: Request) -> Response:
     """Keep several leases for longer; each gets its own answer, in order."""
     body = await request.json(_extend_many)
     if len(body.leases) > LEASES_MAX:
@@ -155,11 +154,11 @@ async def extend_many(broker: "Broker", request: Request) -> Response:
     return await _renew(broker, body.leases)
 
 
-async def _renew(broker: "Broker", leases: Sequence[LeaseBody]) -> Response:
+async def _renew(broker: Broker, leases: Sequence[LeaseBody]) -> Response:
     for each in leases:
         if not 0 < each.seconds <= SECONDS_MAX:
             raise InvalidArgument(f"a lease is extended by more than 0 and at most {SECONDS_MAX:.0f} seconds")
-    renewals = [(wire.uuid(each.lease_id, "the lease id"), each.seconds) for each in leases]
+    renewals = [(uuid(each.lease_id, "the lease id"), each.seconds) for each in leases]
     return answer(
         [
             ExtendResult(number, each.lease_id, expires_at is not None, expires_at, None if expires_at else NOT_LEASED)
@@ -170,16 +169,16 @@ async def _renew(broker: "Broker", leases: Sequence[LeaseBody]) -> Response:
     )
 
 
-async def release(broker: "Broker", request: Request) -> Response:
+async def release(broker: Broker, request: Request) -> Response:
     """Give a lease back: what of it was not acknowledged is delivered again at once, and counts no failure."""
     lease = request.path_parameters["lease"]
-    lease_id = wire.uuid(lease, "the lease id")
+    lease_id = uuid(lease, "the lease id")
     released = await broker.engine.release(lease_id)
     broker.deliveries.forget([lease_id])
     return answer([ReleaseResult(0, lease, released, None if released else NOT_LEASED)])
 
 
-async def _acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> Response:
+async def _acknowledge(broker: Broker, bodies: Sequence[AckBody], group: str | None) -> Response:
     """Find the messages that are meant, and say what became of them."""
     if group is not None:
         check_name(group, "group")
@@ -187,7 +186,7 @@ async def _acknowledge(broker: "Broker", bodies: Sequence[AckBody], group: str |
     return await _complete(broker, *whole) if whole is not None else await _one_by_one(broker, bodies, group)
 
 
-def _delivered_together(broker: "Broker", bodies: Sequence[AckBody]) -> tuple[Part, list[str], list[int]] | None:
+def _delivered_together(broker: Broker, bodies: Sequence[AckBody]) -> tuple[Part, list[str], list[int]] | None:
     """The lease's part, the names and the offsets, where all were delivered under one lease here, and are done."""
     if not bodies:
         return None
@@ -213,7 +212,7 @@ def _delivered_together(broker: "Broker", bodies: Sequence[AckBody]) -> tuple[Pa
     return part, names, offsets
 
 
-async def _complete(broker: "Broker", part: Part, names: list[str], offsets: list[int]) -> Response:
+async def _complete(broker: Broker, part: Part, names: list[str], offsets: list[int]) -> Response:
     acked = await broker.engine.complete(part.partition_id, part.group_id, part.lease_id, offsets)
     if acked.count(acked[0]) < len(acked):
         results = [
@@ -228,7 +227,7 @@ async def _complete(broker: "Broker", part: Part, names: list[str], offsets: lis
     return answer(list(map(_AckedAlike, count(), names, repeat(rest))))
 
 
-async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> Response:
+async def _one_by_one(broker: Broker, bodies: Sequence[AckBody], group: str | None) -> Response:
     places = await locate(broker, bodies, group)
     acks = [place.ack for place in places if place.ack is not None]
     acked = iter(await broker.engine.ack(acks) if acks else ())
@@ -248,13 +247,13 @@ async def _one_by_one(broker: "Broker", bodies: Sequence[AckBody], group: str | 
     return _answered(broker, results, ended)
 
 
-def _answered(broker: "Broker", results: Sequence[AckResult], ended: Iterable[UUID]) -> Response:
+def _answered(broker: Broker, results: Sequence[AckResult], ended: Iterable[UUID]) -> Response:
     broker.deliveries.forget(ended)
     broker.metrics.acked += sum(map(_success, results))
     return answer(results)
 
 
-async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None) -> list[Place]:
+async def locate(broker: Broker, bodies: Sequence[AckBody], group: str | None) -> list[Place]:
     """The acks that are meant; where a message or its lease cannot be found, why."""
     found = [Place(None, NOT_FOUND, None, None)] * len(bodies)
     unknown: list[tuple[int, int, str, AckStatus]] = []
@@ -272,9 +271,9 @@ async def locate(broker: "Broker", bodies: Sequence[AckBody], group: str | None)
             found[index] = Place(ack, None, part.queue, part.partition)
             continue
         try:
-            partition_id = wire.partition_number(body.partition_id)
+            partition_id = partition_number(body.partition_id)
             if body.lease_id:
-                wire.uuid(body.lease_id, "leaseId")
+                uuid(body.lease_id, "leaseId")
         except InvalidArgument:
             continue  # an id of another system: only this ack is not found
         if "\0" not in body.transaction_id:  # no pushed message has this id

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from prometheus_client import generate_latest
@@ -12,15 +11,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from queenmq.api.diagnosis import Unread
 from queenmq.api.system import Ready
 from queenmq.broker import notices
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import JSON, Request, Response, answer, encode
 from queenmq.broker.metrics import DATABASE, OPERATIONS, Numbers
 from queenmq.engine.figures import DeadLetters, GroupLag, Imbalance, QueueDepth, StandbyLag, Standing
 from queenmq.engine.histogram import Histogram
 from queenmq.engine.readiness import ANSWER_SECONDS_MAX, POSTGRESQL, Obstacle
 from queenmq.errors import DatabaseUnavailable
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
 
 NOT_READY = "NOT_READY"  # the code of /ready when PostgreSQL answers, but a push or a pop would not work
 TEXT = ("content-type", "text/plain; version=0.0.4; charset=utf-8")
@@ -144,7 +141,7 @@ class MetricsAnswer(Struct, rename="camel"):
     standbys: list[StandbyLag]
 
 
-async def ready(broker: "Broker", _request: Request) -> Response:
+async def ready(broker: Broker, _request: Request) -> Response:
     """Whether a push and a pop would work now; 503 says what is in their way, and what to do."""
     obstacles = await _obstacles(broker)
     if not obstacles:
@@ -155,7 +152,7 @@ async def ready(broker: "Broker", _request: Request) -> Response:
     return Response(503, encode(body), (JSON, ("retry-after", "1")))
 
 
-async def _obstacles(broker: "Broker") -> list[Obstacle]:
+async def _obstacles(broker: Broker) -> list[Obstacle]:
     obstacles = await broker.readiness.obstacles()
     if broker.spool is None and broker.presence.push_paused:
         hint = 'Resume them: POST /api/v1/system/maintenance {"enabled": false}. With QUEEN_SPOOL=true they are kept.'
@@ -167,13 +164,13 @@ async def _obstacles(broker: "Broker") -> list[Obstacle]:
     return obstacles
 
 
-async def worker_metrics(broker: "Broker", _request: Request) -> Response:
+async def worker_metrics(broker: Broker, _request: Request) -> Response:
     """Tell what the server's processes have counted, and what they have open."""
     numbers = broker.metrics.total()
     return answer(WorkerMetrics(numbers.counters, numbers.gauges))
 
 
-async def metrics(broker: "Broker", _request: Request) -> Response:
+async def metrics(broker: Broker, _request: Request) -> Response:
     """What the server has counted, as JSON."""
     numbers = broker.metrics.total()
     count = numbers.counters
@@ -217,7 +214,7 @@ async def metrics(broker: "Broker", _request: Request) -> Response:
     )
 
 
-async def prometheus(broker: "Broker", _request: Request) -> Response:
+async def prometheus(broker: Broker, _request: Request) -> Response:
     """What the server has counted, as Prometheus reads it."""
     numbers = broker.metrics.total()
     standing = await broker.engine.figures.read()
@@ -230,7 +227,7 @@ async def prometheus(broker: "Broker", _request: Request) -> Response:
     return Response(200, generate_latest(_Collected(families)), (TEXT,))
 
 
-async def _spool(broker: "Broker") -> SpoolMetrics | None:
+async def _spool(broker: Broker) -> SpoolMetrics | None:
     if broker.spool is not None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS_MAX):

@@ -4,19 +4,18 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain, islice, repeat
 from time import perf_counter
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 from uuid import UUID
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import EMPTY, Request, Response, encode
 from queenmq.engine.pop import POPS_MAX, Popped
 from queenmq.errors import InvalidArgument
 from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
+from queenmq.service.ids import id_text
 
 BATCH = 1
 AUTOPILOT_BATCH = 200
@@ -81,7 +80,7 @@ class PopAnswer(Struct, rename="camel", kw_only=True):
     messages: list[PoppedMessage]
 
 
-async def pop(broker: "Broker", request: Request) -> Response:
+async def pop(broker: Broker, request: Request) -> Response:
     """Lease messages; with wait=true, wait until there are some."""
     asked = _request(request, broker.settings.batch_messages_max)
     wait = request.flag("wait")
@@ -115,7 +114,7 @@ def _note_times(request: Request, popped: Popped, *, waited: bool) -> None:
         request.parked_seconds = phases["wait"]
 
 
-async def _pop(broker: "Broker", request: Request, asked: PopRequest, wait_seconds: float, count: int) -> Popped:
+async def _pop(broker: Broker, request: Request, asked: PopRequest, wait_seconds: float, count: int) -> Popped:
     """Pop; a client that has gone away takes nothing with it."""
     if request.is_abandoned():
         return NOTHING
@@ -171,7 +170,7 @@ def _text(popped: Popped, lease_id: str, group: str, messages: Iterable[bytes]) 
         success=True,
         queue=first.queue if first else None,
         partition=first.partition if first else None,
-        partition_id=wire.partition_text(first.partition_id) if first else None,
+        partition_id=id_text(first.partition_id) if first else None,
         lease_id=lease_id,
         consumer_group=group,
         partitions_claimed=len(popped.leases),

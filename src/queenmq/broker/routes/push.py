@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import groupby
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from queenmq.broker import wire
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import Request, Response, answer, decode
 from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.errors import (
@@ -23,9 +23,7 @@ from queenmq.errors import (
     TooManyItems,
 )
 from queenmq.model import DEFAULT_PARTITION, Depth, Outgoing, Payloads, Pushed, PushedRun, id_prefix, message_text
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
+from queenmq.service.ids import id_text
 
 
 class PushItem(Struct, gc=False, rename="camel"):
@@ -100,7 +98,7 @@ QUERY = {"capacity": "true: also answer how many messages wait in the queue and 
 ARRAY_QUERY = QUERY | {"transactionId": "the first payload gets the id <this>-0, the next <this>-1, and so on"}
 
 
-async def push_array(broker: "Broker", request: Request) -> Response:
+async def push_array(broker: Broker, request: Request) -> Response:
     """Push an array of payloads to one partition, all or none."""
     queue = request.path_parameters["queue"]
     with_capacity = request.flag("capacity")
@@ -119,7 +117,7 @@ async def push_array(broker: "Broker", request: Request) -> Response:
     broker.metrics.pushed += len(pushed)
     runs = list(_runs(pushed))
     first = next(iter(pushed), None)
-    partition = wire.partition_text(first.partition_id) if isinstance(first, Pushed) else None
+    partition = id_text(first.partition_id) if isinstance(first, Pushed) else None
     result = ArrayResult(queue, partition, runs)
     if with_capacity:
         await _add_capacity(broker, [result])
@@ -147,16 +145,16 @@ def _run_of(placed: tuple[int, Pushed | Buffered]) -> object:
     return each if isinstance(each, Buffered) else (each.duplicate, each.created_at, each.offset - place)
 
 
-def _check_count(broker: "Broker", body: bytes, name: str | None) -> None:
+def _check_count(broker: Broker, body: bytes, name: str | None) -> None:
     if wire.is_longer(body, name, broker.settings.push_items_max):
         raise _too_many(broker)
 
 
-def _too_many(broker: "Broker") -> TooManyItems:
+def _too_many(broker: Broker) -> TooManyItems:
     return TooManyItems(f"the request has more than {broker.settings.push_items_max} items")
 
 
-async def push(broker: "Broker", request: Request) -> Response:
+async def push(broker: Broker, request: Request) -> Response:
     """Push messages; each gets its own answer, in order."""
     text = await request.body()
     _check_count(broker, text, "items")
@@ -188,7 +186,7 @@ async def push(broker: "Broker", request: Request) -> Response:
     return answer(told, 202 if Buffered in map(type, pushed) else 201)
 
 
-async def _add_capacity(broker: "Broker", results: Sequence[PushResult | ArrayResult]) -> None:
+async def _add_capacity(broker: Broker, results: Sequence[PushResult | ArrayResult]) -> None:
     """Tell how full the queues are now. The messages are stored already, so a failure here leaves nulls."""
     depths: dict[str, Depth] = {}
     with contextlib.suppress(QueenError):
@@ -219,7 +217,7 @@ def outgoing(items: Sequence[PushItem], producer: str | None) -> list[Outgoing]:
     return messages
 
 
-async def _store(broker: "Broker", messages: Sequence[Outgoing]) -> Sequence[Pushed | Buffered]:
+async def _store(broker: Broker, messages: Sequence[Outgoing]) -> Sequence[Pushed | Buffered]:
     """Push, or keep in the spool what PostgreSQL cannot take now."""
     spool = broker.spool
     if spool is None:
@@ -240,7 +238,7 @@ async def _store(broker: "Broker", messages: Sequence[Outgoing]) -> Sequence[Pus
             return [BUFFERED] * len(messages)
 
 
-async def _one_by_one(broker: "Broker", messages: Sequence[Outgoing]) -> list[Pushed | QueenError | Buffered]:
+async def _one_by_one(broker: Broker, messages: Sequence[Outgoing]) -> list[Pushed | QueenError | Buffered]:
     """One of them was refused: the others must not suffer. What is wrong is found without the database, if it can."""
     answers: dict[int, Pushed | QueenError | Buffered] = {}
     sound: dict[str, list[int]] = {}  # by queue: a full one stands alone
@@ -276,7 +274,7 @@ def results(
                 "duplicate" if each.duplicate else "queued",
                 id,
                 message.transaction_id or id,
-                wire.partition_text(partition_id),
+                id_text(partition_id),
                 item.trace_id,
                 item.queue,
             )

@@ -1,18 +1,17 @@
 """POST /fetch and /partitions/changed: reads by offset, without a lease and without a group."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct
 
 from queenmq.broker import wire
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import Request, Response, answer, decode, moment
 from queenmq.engine.reading import UNKNOWN, ChangedPartition, ChangesAsked, OffsetRead, Records
 from queenmq.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
+from queenmq.service.ids import id_text
 
 T = TypeVar("T")
 
@@ -111,7 +110,7 @@ _fetch = msgspec.json.Decoder(FetchBody)
 _changed = msgspec.json.Decoder(ChangedBody)
 
 
-async def fetch(broker: "Broker", request: Request) -> Response:
+async def fetch(broker: Broker, request: Request) -> Response:
     """Read partitions by offset."""
     body = await _decoded(request, _fetch, ENTRIES_MAX)
     reads = [
@@ -123,7 +122,7 @@ async def fetch(broker: "Broker", request: Request) -> Response:
         return answer(FetchAnswer([_fetched(each) for each in found]))
 
 
-async def changed(broker: "Broker", request: Request) -> Response:
+async def changed(broker: Broker, request: Request) -> Response:
     """Find the partitions that were written since a moment."""
     body = await _decoded(request, _changed, CHANGED_ENTRIES_MAX)
     asked = [
@@ -168,7 +167,7 @@ def _fetched(found: Records) -> FetchedEntry:
 def _partition(each: ChangedPartition) -> WrittenPartition:
     return WrittenPartition(
         each.partition,
-        wire.partition_text(each.partition_id),
+        id_text(each.partition_id),
         each.next_offset - 1,
         each.start_offset,
         _time(each.last_message_at),

@@ -1,20 +1,18 @@
 """POST /transaction: acks and pushes, all or nothing."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
 
-from queenmq.broker import wire
 from queenmq.broker.auth import require
+from queenmq.broker.broker import Broker
 from queenmq.broker.http import Request, Response, answer
 from queenmq.broker.routes import ack, push
 from queenmq.errors import InvalidArgument, LeaseGone, NotInLease, QueueFull, Refused, TooManyItems
-
-if TYPE_CHECKING:
-    from queenmq.broker.app import Broker
+from queenmq.service.ids import uuid
 
 
 class AckOperation(ack.AckBody, tag_field="type", tag="ack"):
@@ -62,7 +60,7 @@ class TransactionAnswer(Struct, rename="camel", omit_defaults=True):
 _body = msgspec.json.Decoder(TransactionBody)
 
 
-async def transaction(broker: "Broker", request: Request) -> Response:
+async def transaction(broker: Broker, request: Request) -> Response:
     """Acknowledge and push together: all of it happens, or nothing."""
     body = await request.json(_body)
     if not body.operations:
@@ -80,7 +78,7 @@ async def transaction(broker: "Broker", request: Request) -> Response:
         require(request, "producer")
     if len(acks) + len(items) > broker.settings.push_items_max:
         raise TooManyItems(f"a transaction has at most {broker.settings.push_items_max} acks and messages")
-    required = [wire.uuid(lease, "a required lease") for lease in body.required_leases]
+    required = [uuid(lease, "a required lease") for lease in body.required_leases]
     id = str(uuid4())
     places = await ack.locate(broker, [each for _, each in acks], None)
     for (index, each), place in zip(acks, places, strict=True):
@@ -125,7 +123,7 @@ def _undone(id: str, refusal: Refused, index: int, operation: Any) -> Response:
 
 
 def _unpushed(
-    id: str, refusal: Refused, items: Sequence[tuple[int, push.PushItem]], broker: "Broker", producer: str | None
+    id: str, refusal: Refused, items: Sequence[tuple[int, push.PushItem]], broker: Broker, producer: str | None
 ) -> Response:
     """The push that was refused: for a full queue the first to that queue, else the first that is refused alone."""
     index, item = next((each for each in items if _is_refused(each[1], refusal, broker, producer)), items[0])
@@ -135,7 +133,7 @@ def _unpushed(
     return _refused(id, refusal, result)
 
 
-def _is_refused(item: push.PushItem, refusal: Refused, broker: "Broker", producer: str | None) -> bool:
+def _is_refused(item: push.PushItem, refusal: Refused, broker: Broker, producer: str | None) -> bool:
     if isinstance(refusal, QueueFull):
         return item.queue == refusal.queue
     try:
