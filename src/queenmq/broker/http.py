@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from queenmq.api.call import Role
-    from queenmq.broker.intake import Lane
 
 T = TypeVar("T")
 
@@ -78,7 +77,7 @@ class Request:
     """One request: where it goes, what it asks, and who asks."""
 
     __slots__ = ("_arrival", "_body", "_body_bytes_max", "_body_size", "_gone", "_query", "_queue", "admit", "answered",
-                 "begun", "complete", "headers", "host", "invite", "keep_alive", "lane", "method", "parked_seconds",
+                 "begun", "complete", "headers", "host", "invite", "keep_alive", "method", "parked_seconds",
                  "path", "path_parameters", "phases", "producer", "query_string", "roles", "started",
                  "waits_for_client")  # fmt: skip
 
@@ -102,7 +101,6 @@ class Request:
         self.admit: Callable[[Request, str, bytes], Awaitable[None]] | None = (
             None  # waits until there is room for the body
         )
-        self.lane: tuple[Lane, str, int] | None = None  # where the body takes room; see `intake`
         self._gone = False
         self._query: Mapping[str, str] | None = None
         self._body_bytes_max = body_bytes_max

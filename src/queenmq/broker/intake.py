@@ -149,6 +149,7 @@ class Intake:
         self._arriving: dict[Request, int] = {}  # bytes of bodies that came in pieces, and that no lane has taken
         self._arriving_bytes = 0
         self._arrivals: dict[Request, Arrival] = {}
+        self._entered: dict[Request, tuple[Lane, str, int]] = {}  # where the bodies take room that are worked on
         self._last_turns: dict[str, int] = {}  # of queues: when the body of one was last complete
         self._turns = 0
         self._watch: asyncio.TimerHandle | None = None
@@ -219,7 +220,7 @@ class Intake:
         lane = self._large if len(body) > SMALL_BYTES else self._small
         size = len(body) + ITEM_BYTES * min(self._items_max, body.count(b"{"))
         await lane.enter(queue, size)
-        request.lane = lane, queue, size
+        self._entered[request] = lane, queue, size
         self.forget(request)
         if size > HEAP_BYTES_MAX:
             heap.give_back()
@@ -227,9 +228,8 @@ class Intake:
     def release(self, request: "Request") -> None:
         """The request is answered, or given up."""
         self.forget(request)
-        if request.lane is not None:
-            lane, queue, size = request.lane
-            request.lane = None
+        if (entered := self._entered.pop(request, None)) is not None:
+            lane, queue, size = entered
             lane.leave(queue, size)
             if size > HEAP_BYTES_MAX:
                 heap.give_back()
