@@ -156,6 +156,7 @@ CALLS: dict[str, list[str]] = {
         """select queen.retry_message(partition_id, transaction_id) from queen.dead_letters
             where transaction_id is not null order by random() limit 1"""
     ],
+    "retain_dead_letters": ["select queen.retain_dead_letters(id) from queen.queues order by random() limit 1"],
     "purge_dead_letters": [
         f"select queen.purge_dead_letters({LETTERS})",
         "select queen.purge_dead_letters(p_group => {group})",
