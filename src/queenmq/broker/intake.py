@@ -16,16 +16,13 @@ import asyncio
 import re
 from collections import deque
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from queenmq.broker import heap
 from queenmq.config import Settings
 from queenmq.errors import Busy
-
-if TYPE_CHECKING:
-    from queenmq.broker.http import Request
 
 SMALL_BYTES = 256 << 10  # larger bodies are large
 SMALL_PART = 8  # of the limit: the room for small bodies is this part of that for large ones
@@ -130,6 +127,18 @@ class Reader(Protocol):
         """Send the client away: it is too slow."""
 
 
+class HasBody(Protocol):
+    """A request, as far as its body is concerned."""
+
+    @property
+    def announced_bytes(self) -> int:
+        """The length that the client has announced; 0 if it has not."""
+
+    @property
+    def queue(self) -> str:
+        """The queue that is named first."""
+
+
 class Arrival(Struct, gc=False):
     """A body that is not complete."""
 
@@ -146,17 +155,17 @@ class Intake:
         self._large = Lane(settings.bodies_bytes_max)
         self._small = Lane(settings.bodies_bytes_max // SMALL_PART)
         self._arriving_max = settings.bodies_bytes_max // ARRIVING_PART
-        self._arriving: dict[Request, int] = {}  # bytes of bodies that came in pieces, and that no lane has taken
+        self._arriving: dict[HasBody, int] = {}  # bytes of bodies that came in pieces, and that no lane has taken
         self._arriving_bytes = 0
-        self._arrivals: dict[Request, Arrival] = {}
-        self._entered: dict[Request, tuple[Lane, str, int]] = {}  # where the bodies take room that are worked on
+        self._arrivals: dict[HasBody, Arrival] = {}
+        self._entered: dict[HasBody, tuple[Lane, str, int]] = {}  # where the bodies take room that are worked on
         self._last_turns: dict[str, int] = {}  # of queues: when the body of one was last complete
         self._turns = 0
         self._watch: asyncio.TimerHandle | None = None
 
     # -- while a body arrives
 
-    def arrived(self, request: "Request", size: int, reader: Reader) -> bool:
+    def arrived(self, request: HasBody, size: int, reader: Reader) -> bool:
         """Some of a body has come, and more is missing; False: the reader has to stop until it is called."""
         arrival = self._arrivals.get(request)
         if arrival is None:
@@ -169,19 +178,19 @@ class Intake:
             self._watch = asyncio.get_running_loop().call_later(STALLED_SECONDS / 3, self._give_up_stalled)
         return not arrival.held_back
 
-    def _may_read(self, request: "Request") -> bool:
+    def _may_read(self, request: HasBody) -> bool:
         bytes_max = self._arriving_max
         if 0 < request.announced_bytes <= SMALL_BYTES:
             bytes_max *= 2  # large bodies leave room for small ones
         return self._arriving_bytes <= bytes_max or self._is_next(request)
 
-    def _is_next(self, request: "Request") -> bool:
+    def _is_next(self, request: HasBody) -> bool:
         """Whether this body is the one that is read to its end, however little room there is."""
         if self._large.used > self._arriving_max or self._large.waiting_bytes:
             return False
         return request is min(self._arrivals, key=lambda each: self._last_turns.get(each.queue, 0))
 
-    def arrived_whole(self, request: "Request") -> None:
+    def arrived_whole(self, request: HasBody) -> None:
         """The body is complete, or will never be."""
         if self._arrivals.pop(request, None) is not None:
             self._turns += 1
@@ -190,7 +199,7 @@ class Intake:
                 self._last_turns.clear()
             self._read_on()
 
-    def forget(self, request: "Request") -> None:
+    def forget(self, request: HasBody) -> None:
         """What came of the body is not kept any more, or counted in a lane."""
         self.arrived_whole(request)
         self._arriving_bytes -= self._arriving.pop(request, 0)
@@ -215,7 +224,7 @@ class Intake:
 
     # -- when it is complete
 
-    async def admit(self, request: "Request", queue: str, body: bytes) -> None:
+    async def admit(self, request: HasBody, queue: str, body: bytes) -> None:
         """Wait until the request may be worked on; from then on it takes room until it is answered."""
         lane = self._large if len(body) > SMALL_BYTES else self._small
         size = len(body) + ITEM_BYTES * min(self._items_max, body.count(b"{"))
@@ -225,7 +234,7 @@ class Intake:
         if size > HEAP_BYTES_MAX:
             heap.give_back()
 
-    def release(self, request: "Request") -> None:
+    def release(self, request: HasBody) -> None:
         """The request is answered, or given up."""
         self.forget(request)
         if (entered := self._entered.pop(request, None)) is not None:

@@ -15,7 +15,6 @@ from queenmq.api.call import Call, answer_type, shapes
 encode = msgspec.json.Encoder().encode
 
 A = TypeVar("A")
-T = TypeVar("T")
 
 API = "/api/v1"
 
@@ -66,12 +65,6 @@ def _differs(call: Call[Any], field: FieldInfo) -> bool:
 @cache
 def _decoder(call: type[Call[Any]]) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(answer_type(call)).decode
-
-
-def reads(kind: type[T], read: Callable[[T], A]) -> Callable[[bytes], A]:
-    """How a JSON answer of this kind is read."""
-    decode = msgspec.json.Decoder(kind).decode
-    return lambda body: read(decode(body))
 
 
 def path(*parts: str) -> str:

@@ -1,12 +1,13 @@
 """Push, pop, ack and reads by offset with an engine."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from queenmq import model
+from queenmq.api.call import Call
 from queenmq.client import calls
 from queenmq.client.answers import (
     Acked,
@@ -19,11 +20,11 @@ from queenmq.client.answers import (
     Receipts,
     Record,
 )
-from queenmq.client.transports.postgres_table import HandlerTable, text, uuid
 from queenmq.engine import reading
 from queenmq.engine.reading import ChangesAsked, OffsetRead
 from queenmq.errors import BY_CODE, InvalidArgument, Paused, QueenError, QueueNotFound
 from queenmq.model import OFFSET_DIGITS, Outgoing, Payloads, PushedRun, message_text
+from queenmq.service.ids import id_text, uuid
 
 if TYPE_CHECKING:
     from queenmq.client.transports.postgres import PostgresTransport
@@ -111,7 +112,7 @@ async def changed(transport: "PostgresTransport", call: calls.Changed) -> Change
     partitions = [
         ChangedPartition(
             each.partition,
-            text(each.partition_id),
+            id_text(each.partition_id),
             each.next_offset - 1,
             each.start_offset,
             each.last_message_at,
@@ -126,7 +127,7 @@ def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> Seq
     if isinstance(pushed, PushedRun):
         first_id = message_text(pushed.created_at, pushed.partition_id, pushed.offsets.start)
         queue = messages.queue if isinstance(messages, Payloads) else messages[0].queue
-        partition = text(pushed.partition_id)
+        partition = id_text(pushed.partition_id)
         return Receipts("queued", queue, partition, first_id, len(pushed), pushed.transaction_ids)
     told: list[Pushed] = []
     created_at, partition_id, prefix, partition = None, 0, "", ""
@@ -134,7 +135,7 @@ def _pushed(messages: Sequence[Outgoing], pushed: Sequence[model.Pushed]) -> Seq
         if each.created_at is not created_at or each.partition_id != partition_id:
             created_at, partition_id = each.created_at, each.partition_id
             prefix = message_text(created_at, partition_id, 0)[:-OFFSET_DIGITS]
-            partition = text(partition_id)
+            partition = id_text(partition_id)
         id = f"{prefix}{each.offset:010x}"
         status: PushStatus = "duplicate" if each.duplicate else "queued"
         told.append(Pushed(status, message.queue, each.given_transaction_id or id, id, partition))
@@ -149,7 +150,7 @@ def _delivery(message: model.Message) -> Delivery:
         transaction_id=message.given_transaction_id or id,
         queue=lease.queue,
         partition=lease.partition,
-        partition_id=text(lease.partition_id),
+        partition_id=id_text(lease.partition_id),
         offset=message.offset,
         raw=message.payload,
         created_at=message.created_at,
@@ -188,7 +189,7 @@ def _sentence(code: str | None) -> str | None:
     return None if code is None else BY_CODE.get(code, QueenError)().message
 
 
-TRAFFIC: HandlerTable = {
+TRAFFIC: Mapping[type[Call[Any]], Callable[[Any, Any], Awaitable[Any]]] = {
     calls.Push: push,
     calls.Pop: pop,
     calls.Acknowledge: acknowledge,
