@@ -19,6 +19,7 @@ CASES = (
     "snapshot",
     "hour",
     "http",
+    "failover",
     "sdk",
     "jobs",
     "sizing",

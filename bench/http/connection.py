@@ -22,7 +22,7 @@ def post(path: str, token: str | None = None) -> Callable[[bytes], bytes]:
 
 def _head(method: str, path: str, token: str | None) -> bytes:
     return (
-        f"{method} {path} HTTP/1.1\r\nhost: queen\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
+        f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n" + (f"authorization: Bearer {token}\r\n" if token else "")
     ).encode()
 
 
