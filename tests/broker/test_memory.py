@@ -96,7 +96,7 @@ async def test_large_requests_of_one_queue_do_not_hold_up_other_queues(serve):
 
 async def test_a_body_that_finds_no_room_is_refused_after_a_while(monkeypatch):
     monkeypatch.setattr("queenmq.broker.intake.WAIT_SECONDS_MAX", 0.01)
-    lane = Lane(100)
+    lane = Lane(100, 0.5)
     await lane.enter("orders", 500)
     with pytest.raises(Busy, match="no room"):
         await lane.enter("invoices", 10)
@@ -106,7 +106,7 @@ async def test_a_body_that_finds_no_room_is_refused_after_a_while(monkeypatch):
 
 
 async def test_bodies_are_refused_at_once_while_too_many_wait():
-    lane = Lane(100)
+    lane = Lane(100, 0.5)
     await lane.enter("orders", 100)
     waiting = asyncio.create_task(lane.enter("orders", 60))
     await until("the second waits", lambda: lane.waiting_bytes)
@@ -118,7 +118,7 @@ async def test_bodies_are_refused_at_once_while_too_many_wait():
 
 
 async def test_a_queue_gets_its_share_and_others_overtake_it():
-    lane, order = Lane(100), []
+    lane, order = Lane(100, 0.5), []
 
     async def enter(queue, size):
         await lane.enter(queue, size)

@@ -25,10 +25,10 @@ from queenmq.config import Settings
 from queenmq.errors import Busy
 
 SMALL_BYTES = 256 << 10  # larger bodies are large
-SMALL_PART = 8  # of the limit: the room for small bodies is this part of that for large ones
+SMALL_PART = 4  # of the limit: the room for small bodies is this part of that for large ones
 ARRIVING_PART = 4
-SHARE_PART = 2  # of a lane
-ITEM_BYTES = 512  # that an item takes beside its text
+SHARE, SMALL_SHARE = 0.5, 0.75  # of a lane, for one queue
+ITEM, ITEM_BYTES = b'"queue"', 256  # how an item is recognised, and what it takes beside its text
 WAIT_SECONDS_MAX = 30.0
 HEAP_BYTES_MAX = 16 << 20  # of one request; before and after a larger one the heap is cleaned up
 STALLED_SECONDS = 3.0  # without a byte, after which a client may not keep others waiting
@@ -41,11 +41,11 @@ _IN_BODY = re.compile(rb'"queue"\s*:\s*"((?:[^"\\]|\\.)*)"')
 class Lane:
     """Room for so many bytes of requests that are worked on; a single request that is larger gets in alone."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, share: float) -> None:
         self.used = 0
         self.waiting_bytes = 0
         self._bytes_max = bytes_max
-        self._share = bytes_max // SHARE_PART
+        self._share = bytes_max * share
         self._used_by: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}  # by queue; the next turn comes first
 
@@ -152,8 +152,8 @@ class Intake:
 
     def __init__(self, settings: Settings) -> None:
         self._items_max = settings.push_items_max
-        self._large = Lane(settings.bodies_bytes_max)
-        self._small = Lane(settings.bodies_bytes_max // SMALL_PART)
+        self._large = Lane(settings.bodies_bytes_max, SHARE)
+        self._small = Lane(settings.bodies_bytes_max // SMALL_PART, SMALL_SHARE)
         self._arriving_max = settings.bodies_bytes_max // ARRIVING_PART
         self._arriving: dict[HasBody, int] = {}  # bytes of bodies that came in pieces, and that no lane has taken
         self._arriving_bytes = 0
@@ -227,7 +227,7 @@ class Intake:
     async def admit(self, request: HasBody, queue: str, body: bytes) -> None:
         """Wait until the request may be worked on; from then on it takes room until it is answered."""
         lane = self._large if len(body) > SMALL_BYTES else self._small
-        size = len(body) + ITEM_BYTES * min(self._items_max, body.count(b"{"))
+        size = len(body) + ITEM_BYTES * min(self._items_max, body.count(ITEM))
         await lane.enter(queue, size)
         self._entered[request] = lane, queue, size
         self.forget(request)
