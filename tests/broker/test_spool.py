@@ -323,6 +323,26 @@ async def test_a_spool_belongs_to_one_database(serve, own_postgres, spool_dir):
         assert data(await pop(second, "orders", batch=10)) == [2]
 
 
+async def test_a_spool_that_another_database_left_is_reported_and_not_stored(serve, own_postgres, spool_dir):
+    other = await own_postgres.create_database("queen")
+    first = await serve(spool_dir=spool_dir)
+    async with first.client() as http:
+        await maintenance(http, enabled=True)
+        await push(http, "orders", 1, status=202)
+    first.kill()
+    second = await serve(other, spool_dir=spool_dir)
+    async with second.client() as http:
+        assert "a spool of another database stays as it is" in second.log
+        await push(http, "orders", 2)
+        assert data(await pop(http, "orders", batch=10)) == [2]
+    third = await serve(spool_dir=spool_dir)
+    async with third.client() as http:
+        assert "another database" not in third.log
+        await maintenance(http, enabled=False)
+        await drained(http)
+        assert data(await pop(http, "orders", batch=10)) == [1]
+
+
 async def test_a_spool_that_cannot_be_kept_stops_the_start(serve, tmp_path):
     (tmp_path / "file").write_text("not a directory")
     with pytest.raises(AssertionError, match="QUEEN_SPOOL_DIR"):

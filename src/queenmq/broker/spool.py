@@ -247,6 +247,15 @@ class Spool:
         facts = {"queue": message.queue, "partition": message.partition, "code": refusal.code, "file": str(own_id)}
         log.error("a spooled message was refused and set aside", extra=facts)
 
+    def report_others(self) -> None:
+        """Say what lies beside ours: the messages of another database are never stored in this one."""
+        for path in sorted(self.directory.parent.iterdir()):
+            if path != self.directory and (files := sum(1 for _ in path.glob("*.spool"))):
+                log.warning(
+                    "a spool of another database stays as it is: to store it, run a server on that database",
+                    extra={"directory": str(path), "files": files},
+                )
+
     async def _retry_refused(self) -> bool:
         """Try again what was set aside before; answers that this was done, by us or by another worker."""
         with self._files.draining() as mine:
@@ -279,6 +288,7 @@ async def spooling(engine: Engine, presence: Presence, settings: Settings) -> As
     spool = Spool(engine, presence, settings) if settings.spool else None
     tasks = [asyncio.create_task(presence.watch())]
     if spool is not None:
+        spool.report_others()
         tasks.append(asyncio.create_task(spool.run()))
     try:
         yield spool
