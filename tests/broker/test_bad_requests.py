@@ -126,7 +126,7 @@ async def test_an_address_is_utf_8(http):
 async def test_an_unknown_address_is_not_found(server, path):
     async with httpx.AsyncClient(base_url=server.url) as client:
         refused(await client.get("/api/v1" + path), 404, "NO_SUCH_ROUTE")
-        refused(await client.get(path), 404, "NO_SUCH_ROUTE")
+        refused(await client.get(server.url + path), 404, "NO_SUCH_ROUTE")
 
 
 @pytest.mark.parametrize(
