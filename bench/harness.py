@@ -18,8 +18,8 @@ import asyncpg
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.migrate import migrate
 
 PAYLOAD_COUNT = 1_000
 

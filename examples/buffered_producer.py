@@ -10,7 +10,7 @@ from collections import Counter
 
 from queenmq import Queen
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 
 def main(dsn: str) -> None:

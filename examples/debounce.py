@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 from queenmq import Message, Queen
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 
 def take(queen: Queen, queue: str, wait_seconds: float) -> list[Message]:

@@ -14,7 +14,7 @@ import msgspec
 
 from queenmq import AsyncQueen, Stop
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 TABLE = "drop table if exists deposits; create table deposits (account text, amount int)"
 

@@ -12,7 +12,7 @@ import asyncio
 
 from queenmq import AsyncQueen, Outgoing
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 ORDERS = [
     ("ann", "tea"),

@@ -11,7 +11,7 @@ import asyncio
 
 from queenmq import Queen
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 
 def read(queen: Queen) -> str:

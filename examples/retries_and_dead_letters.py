@@ -14,7 +14,7 @@ import asyncio
 
 from queenmq import Message, Queen
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 
 def make(message: Message, *, oven: bool) -> None:

@@ -12,7 +12,7 @@ import asyncpg
 
 from queenmq import AsyncQueen
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 TABLE = """
 drop table if exists accounts;

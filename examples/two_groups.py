@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from queenmq import Queen, Queue
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 
 def read(source: Queue) -> str:

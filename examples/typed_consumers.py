@@ -14,7 +14,7 @@ import msgspec
 
 from queenmq import GiveUp, Queen, Stop
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 PAYMENTS = [
     {"account": "ann", "amount": 40},

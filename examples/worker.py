@@ -14,7 +14,7 @@ import asyncio
 
 from queenmq import AsyncQueen
 from queenmq.config import Settings
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 
 async def work(job: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import asyncpg
 
-from queenmq.engine.sqlstates import from_sqlstate
+from queenmq.engine.postgres.sqlstates import from_sqlstate
 from queenmq.errors import LeaseGone, NotInLease
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -11,10 +11,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.embedded.account import Account
-from queenmq.engine.embedded.binaries import wheel_bin_dir
-from queenmq.engine.embedded.postmaster import Postmaster
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded.account import Account
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.embedded.postmaster import Postmaster
 from queenmq.errors import ConfigurationError, DatabaseUnavailable
 from tests.fixtures.clusters import FAST, server_dir
 
@@ -137,7 +137,7 @@ def test_a_dsn_needs_a_server(directory):
 
 def test_processes_that_start_together_share_one_server(directory):
     program = (
-        "import sys, pathlib; from queenmq.engine.embedded import EmbeddedPostgres; "
+        "import sys, pathlib; from queenmq.engine.postgres.embedded import EmbeddedPostgres; "
         "postgres = EmbeddedPostgres(pathlib.Path(sys.argv[1])); postgres.start(); "
         "print(postgres.started_here)"
     )
@@ -174,8 +174,8 @@ async def test_programs_closed_to_that_account_are_copied_not_opened(directory, 
     shutil.copytree(original, site / original.name)
     shutil.copytree(original.with_suffix(".libs"), site / f"{original.name}.libs")
     closed = site / original.name / "pginstall" / "bin"
-    monkeypatch.setattr("queenmq.engine.embedded.wheel_bin_dir", lambda: closed)
-    monkeypatch.setattr("queenmq.engine.embedded.binaries.wheel_bin_dir", lambda: closed)
+    monkeypatch.setattr("queenmq.engine.postgres.embedded.wheel_bin_dir", lambda: closed)
+    monkeypatch.setattr("queenmq.engine.postgres.embedded.binaries.wheel_bin_dir", lambda: closed)
     with EmbeddedPostgres(directory / "data", settings=FAST) as postgres:
         assert postgres.bin_dir.is_relative_to(postgres.data_dir)
         assert await ask(postgres, "select 1") == 1

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from queenmq import errors
-from queenmq.engine.sqlstates import from_sqlstate
+from queenmq.engine.postgres.sqlstates import from_sqlstate
 from queenmq.errors import QueenError, Refused, Unavailable
 
 CLASSES = sorted(errors.BY_CODE.values(), key=lambda kind: kind.__name__)

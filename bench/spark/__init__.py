@@ -18,7 +18,7 @@ from bench.spark.archive import archiving
 from bench.spark.jdbc import Jdbc, find_jar
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.embedded import PORT, SUPERUSER, EmbeddedPostgres
+from queenmq.engine.postgres.embedded import PORT, SUPERUSER, EmbeddedPostgres
 from queenmq.model import Outgoing
 from queenmq.spark import session
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from examples.pipelines.orders import open_shop, trade
 from queenmq import Queen
 from queenmq.cli import main as queen_command
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 
 HERE = Path(__file__).parent
 FILES = ("pipelines.toml", "revenue.toml")

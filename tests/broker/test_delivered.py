@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from queenmq.broker.delivered import RunTexts
 from queenmq.broker.routes.pop import PoppedMessage
-from queenmq.engine.pop import Run
+from queenmq.engine.pop.popper import Run
 from queenmq.engine.segments import Segment
 from queenmq.model import Lease, message_text, message_texts
 

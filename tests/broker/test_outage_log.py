@@ -51,7 +51,7 @@ async def test_an_outage_of_postgres_writes_single_lines_with_the_cause(serve, o
         await asyncio.gather(*busy, parked, return_exceptions=True)
     lines = server.log.splitlines()
     assert [line for line in lines if not LINE.match(line)] == []
-    away = [line for line in lines if "PostgreSQL is away" in line and "queenmq.engine.presence" in line]
+    away = [line for line in lines if "PostgreSQL is away" in line and "queenmq.engine.availability" in line]
     assert len(away) == 1
     assert "cause=" in away[0]
     assert len(lines) < 40, "one line when something begins to fail, not one for each attempt"

@@ -10,8 +10,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.embedded.postmaster import Postmaster
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded.postmaster import Postmaster
 from tests.broker.shorthand import data, pop, push
 from tests.fixtures.clusters import server_dir
 

@@ -20,7 +20,7 @@ from time import monotonic
 import httpx
 import pytest
 
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 from tests.faults import outage
 from tests.faults.chaos.diary import Diary
 from tests.faults.chaos.story import DRAIN, SECONDS, beginning_of_the_story, end_of_the_story, seed, summary

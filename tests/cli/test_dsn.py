@@ -8,7 +8,7 @@ import pytest
 from queenmq import AsyncQueen, Queen
 from queenmq.cli import Exit, main
 from queenmq.config import Settings
-from queenmq.engine.embedded.local import NotRunning, local_dsn
+from queenmq.engine.postgres.embedded.local import NotRunning, local_dsn
 from queenmq.spark.options import BATCH, Options
 from tests.fixtures.clusters import server_dir
 from tests.fixtures.servers import Served

@@ -12,7 +12,7 @@ import pytest
 from queenmq.cli import main
 from queenmq.cli.tour import STOPS
 from queenmq.config import wants_colour
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 from tests.fixtures.clusters import FAST, run_apart, server_dir
 
 RESULTS = [

@@ -22,7 +22,7 @@ import asyncpg
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
 from tests.docs.page import ROOT, Block, Statement, commands, keeps, statements
 from tests.fixtures.clusters import server_dir
 from tests.fixtures.servers import Served

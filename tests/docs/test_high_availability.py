@@ -8,8 +8,8 @@ from pathlib import Path
 
 import asyncpg
 
-from queenmq.engine.embedded.binaries import wheel_bin_dir
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.migrate import migrate
 from tests.docs.page import ROOT, RUN, blocks, commands, statements
 from tests.docs.reader import compare
 from tests.fixtures.replication import HOST, free_port

@@ -138,7 +138,8 @@ def test_a_file_that_is_gone_is_found_out():
 
 def test_a_link_that_is_gone_is_found_out():
     first, second = read(
-        "A push\n\n| 1 | | `errors.py` | `nothing` | nothing |\n| 2 | 1 | `engine/push.py` | `nothing` | nothing |\n"
+        "A push\n\n| 1 | | `errors.py` | `nothing` | nothing |\n"
+        "| 2 | 1 | `engine/push/pusher.py` | `nothing` | nothing |\n"
     )
     assert second.caller == first
     with pytest.raises(AssertionError):

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from queenmq.engine import Engine
-from queenmq.engine.pop import Popped
+from queenmq.engine.pop.popper import Popped
 from queenmq.model import DEFAULT_PARTITION, Ack, Acked, AckStatus, Outgoing, PopRequest
 from tests.waits import Deadline
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from queenmq.engine.ack import _ranges, completed
+from queenmq.engine.ack.acker import _ranges, completed
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone
 from queenmq.model import Ack, Acked
 from tests.engine.shorthand import ack, lease_id, messages, most_blocked, pop, until, until_asked, values
@@ -233,7 +233,7 @@ async def test_acks_that_come_together_share_calls(engine):
 
 @pytest.mark.parametrize("calls", [1, 3])
 async def test_only_so_many_acks_are_in_flight_as_the_setting_allows(open_engine, connection, calls, monkeypatch):
-    monkeypatch.setattr("queenmq.engine.ack.MESSAGES_MAX", 1)
+    monkeypatch.setattr("queenmq.engine.ack.acker.MESSAGES_MAX", 1)
     engine = await open_engine(ack_calls_max=calls)
     await engine.push([each for n in range(8) for each in messages("orders", n, partition=str(n))])
     leases = [await pop(engine, "orders") for _ in range(8)]

@@ -7,7 +7,7 @@ import pytest
 
 from queenmq.config import Settings
 from queenmq.engine.checkup import CHECKS, FREE_BYTES_MIN, check_up, clock, disk
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HEALTHY = {

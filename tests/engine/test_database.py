@@ -9,7 +9,7 @@ import pytest
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.errors import Closed, DatabaseUnavailable, InvalidArgument, QueenError, TimedOut
 from tests.engine.shorthand import messages, pop, until_asked, values
 

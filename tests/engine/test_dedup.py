@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from queenmq.engine import originals, push, recent_ids
+from queenmq.engine.dedup import duplicate_lookup as originals
+from queenmq.engine.dedup import partition_ids as recent_ids
+from queenmq.engine.push import pusher as push
 from queenmq.model import Outgoing
 from tests.engine.shorthand import (
     ack,
@@ -141,7 +143,7 @@ async def test_a_flush_that_was_ready_before_others_came_back_is_compared_with_a
         await most_blocked(watcher, number)
     pushes.append(asyncio.create_task(engine.push(given(id))))
     if id != "own":  # that one waits for it, before it is ready
-        await until(lambda: len(engine.history.memory.in_flight) == 2)
+        await until(lambda: len(engine.history.memory.dedup.claims) == 2)
     await transaction.rollback()
     theirs, own, [ready] = await asyncio.gather(*pushes)
     assert not theirs[0].duplicate

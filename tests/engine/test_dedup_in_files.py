@@ -5,7 +5,9 @@ import tempfile
 
 import pytest
 
-from queenmq.engine import dedup, key_files, originals
+from queenmq.engine.dedup import duplicate_lookup as originals
+from queenmq.engine.dedup import id_spill as key_files
+from queenmq.engine.dedup import window as dedup
 from queenmq.model import Outgoing
 
 pytestmark = pytest.mark.every_postgres
@@ -28,9 +30,9 @@ async def test_what_does_not_fit_into_memory_is_read_once(open_engine, connectio
     before = engine.database.calls
     for round in range(1, 40):
         pushed.append(await engine.push(many(round)))
-        assert engine.history.memory.window.bytes <= FEW_BYTES
+        assert engine.history.memory.dedup.window.bytes <= FEW_BYTES
     assert engine.database.calls - before <= 39 + 2  # pushes, and perhaps a notification
-    assert engine.history.memory.window.files.disk_bytes > FEW_BYTES
+    assert engine.history.memory.dedup.window.spill.disk_bytes > FEW_BYTES
     for round in ("before", 0, 1, 17, 38, 39):
         again = await engine.push(many(round))
         assert all(each.duplicate for each in again)
@@ -43,7 +45,7 @@ async def test_where_files_cannot_be_read_ids_are_read_from_the_log_again(open_e
     engine = await open_engine(dedup_bytes_max=FEW_BYTES)
     pushed = [await engine.push(many(round)) for round in range(20)]
     directory = os.open(tmp_path, os.O_RDONLY)
-    for each in engine.history.memory.window.files._files:
+    for each in engine.history.memory.dedup.window.spill._files:
         os.dup2(directory, each._file.fileno())
     os.close(directory)
     again = await engine.push(many(3))

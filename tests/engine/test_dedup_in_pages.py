@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from queenmq.engine import key_files, originals
+from queenmq.engine.dedup import duplicate_lookup as originals
+from queenmq.engine.dedup import id_spill as key_files
 from tests.engine.shorthand import messages
 
 pytestmark = pytest.mark.every_postgres
@@ -68,7 +69,7 @@ async def test_who_needs_what_another_one_reads_waits_for_it(open_engine, monkey
     answers = await asyncio.gather(*(together.push(given("new", partition="a")) for _ in range(5)))
     assert all(each.duplicate for [each] in answers)
     assert (
-        together.history.memory.window.lessons == alone.history.memory.window.lessons + 1
+        together.history.memory.dedup.window.lessons == alone.history.memory.dedup.window.lessons + 1
     )  # the page with what is new
 
 

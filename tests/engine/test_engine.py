@@ -7,7 +7,7 @@ import pytest
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.ack import completed
+from queenmq.engine.ack.acker import completed
 from queenmq.errors import Closed, SchemaTooNew
 from queenmq.model import PopRequest
 from tests.engine.shorthand import HOUR_MS, ack, messages, parked, pop, until, until_asked, values

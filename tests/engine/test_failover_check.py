@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from queenmq.config import Settings
-from queenmq.engine.database import Database
-from queenmq.engine.failover import check_failover, judge
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.failover import check_failover, judge
 
 COMMITS = {"names": "", "mode": "on", "in_recovery": False, "sees_standbys": True, "waiting": 0}
 

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine import drafts, requests
+from queenmq.engine.push import push_request as requests
+from queenmq.engine.push import segment_builder
 from queenmq.engine.reading import OffsetRead
 from queenmq.errors import InvalidHeaders, PayloadTooLarge
 from queenmq.model import Ack, Outgoing
@@ -275,7 +276,7 @@ async def pop_all(engine, dice, group):
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_is_pushed_is_popped_with_its_own_headers(engine, open_engine, seed, monkeypatch):
     dice = random.Random(seed)
-    monkeypatch.setattr(drafts, "SEGMENT_MESSAGES_MAX", 7)
+    monkeypatch.setattr(segment_builder, "SEGMENT_MESSAGES_MAX", 7)
     await engine.admin.configure_queue("orders", retry_limit=1000, retry_delay_ms=0)
     stored = await push_some(engine, dice)
     assert any(stored.values())

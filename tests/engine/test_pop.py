@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from queenmq.engine.ready import ReadySince
+from queenmq.engine.pop.ready import ReadySince
 from queenmq.errors import InvalidArgument, InvalidName, InvalidTimestamp, QueenError
 from queenmq.model import QUEUE_MODE, PopRequest
 from tests.engine.shorthand import HOUR_MS, ack, lease_id, messages, parked, pop, push_silently, until_asked, values
@@ -131,7 +131,7 @@ async def test_what_was_ready_long_ago_and_seen_late_is_found_by_the_next_look_a
         "update queen.partition_consumers set ready_at = ready_at - interval '1 hour' where lease_id is null"
     )
     assert values(await pop(engine, "orders", group="g")) == []
-    monkeypatch.setattr("queenmq.engine.ready.monotonic", lambda: monotonic() + 2)
+    monkeypatch.setattr("queenmq.engine.pop.ready.monotonic", lambda: monotonic() + 2)
     assert values(await pop(engine, "orders", group="g")) == [3]
 
 

@@ -6,7 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from queenmq.engine import push, requests
+from queenmq.engine.push import push_request as requests
+from queenmq.engine.push import pusher as push
 from queenmq.errors import InvalidName, InvalidPayload, PayloadTooLarge, QueueFull
 from queenmq.model import Outgoing, Payloads
 from tests.engine.shorthand import ack, messages, pop, push_together, values
@@ -243,7 +244,7 @@ async def test_pushes_of_many_bytes_do_not_travel_together(open_engine, monkeypa
 
 
 async def test_a_push_larger_than_a_call_can_be_is_refused(open_engine, monkeypatch):
-    monkeypatch.setattr("queenmq.engine.requests.REQUEST_BYTES_MAX", 10_000)
+    monkeypatch.setattr("queenmq.engine.push.push_request.REQUEST_BYTES_MAX", 10_000)
     engine = await open_engine()
     with pytest.raises(PayloadTooLarge):
         await engine.push(messages("orders", *("x" * 4_000 for _ in range(3))))

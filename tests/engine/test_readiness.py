@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from queenmq.engine import readiness as engine_readiness
-from queenmq.engine.presence import Presence
+from queenmq.engine.availability import Presence
 from queenmq.engine.readiness import LEADERLESS_SECONDS_MAX, Readiness
 
 LEAD = "select pg_advisory_lock(20814, 0)"

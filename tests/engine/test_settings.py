@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from queenmq.config import Settings
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.engine.upkeep.services import Calls, IdlePartitions, Retention, Stats, Ticks
 from queenmq.engine.waiting import CHANNEL
 from tests.engine.shorthand import HOUR_MS, messages, most_blocked, parked, pop, until

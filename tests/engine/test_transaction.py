@@ -6,7 +6,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from queenmq.engine.ack import completed
+from queenmq.engine.ack.acker import completed
 from queenmq.errors import (
     InvalidArgument,
     InvalidName,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 from tests.fixtures.clusters import FAST, server_dir
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import select
 import signal
 from typing import Literal
 
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.embedded.postmaster import Postmaster
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded.postmaster import Postmaster
 
 
 async def stop(postgres: EmbeddedPostgres, how: Literal["kill", "fast", "immediate"]) -> None:

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from queenmq.engine import database as engine_database
 from queenmq.engine import waiting
+from queenmq.engine.postgres import database as engine_database
 from queenmq.engine.upkeep import inbox, leader
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Ack, Outgoing, PopRequest

@@ -6,7 +6,7 @@ import json
 import asyncpg
 import pytest
 
-from queenmq.engine import database as engine_database
+from queenmq.engine.postgres import database as engine_database
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Ack, Outgoing, PopRequest
 from tests.broker.shorthand import drained, push

@@ -2,7 +2,7 @@
 
 import shutil
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.sql import DIRECTORY
 
 SETTINGS = (

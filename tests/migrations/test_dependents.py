@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.errors import ConfigurationError
 
 pytestmark = pytest.mark.every_postgres

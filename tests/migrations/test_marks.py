@@ -5,7 +5,7 @@ import shutil
 import asyncpg
 import pytest
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.sql import DIRECTORY
 
 STEP = "schema/0011_marks.sql"

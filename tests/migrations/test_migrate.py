@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.errors import ConfigurationError, SchemaTooNew
 
 pytestmark = pytest.mark.every_postgres
@@ -167,7 +167,7 @@ async def test_the_first_line_of_a_step_says_that_it_breaks_older_code(blank_con
 
 async def test_a_lock_held_by_someone_is_waited_for_in_short_tries(connect_blank, tree, monkeypatch):
     alice, bob = await connect_blank(), await connect_blank()
-    monkeypatch.setattr("queenmq.engine.migrate.LOCK_TIMEOUT_MS", 20)
+    monkeypatch.setattr("queenmq.engine.postgres.migrate.LOCK_TIMEOUT_MS", 20)
     await migrate(alice, tree.directory())
     tree.files["schema/0002_column.sql"] = "alter table queen.things add column name text;\n"
     await bob.execute("begin")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import asyncpg
 
-from queenmq.engine.embedded.binaries import wheel_bin_dir
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.sql import DIRECTORY
 
 DUMP = Path(__file__).parent / "schema.sql"

@@ -6,7 +6,7 @@ import pytest
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.pooling import examine
+from queenmq.engine.postgres.pooling import examine
 from queenmq.model import Ack
 from tests.engine.shorthand import ack, messages, pop, values
 from tests.fixtures.pgbouncer import poolers

@@ -10,7 +10,7 @@ import pytest
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.database import OutcomeUnknown
+from queenmq.engine.postgres.database import OutcomeUnknown
 from queenmq.errors import TimedOut
 from queenmq.model import Outgoing
 from queenmq.spark.connection import Connection

@@ -9,8 +9,8 @@ import pytest
 
 from queenmq.config import Settings
 from queenmq.engine.checkup import check_up
-from queenmq.engine.database import Database
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.sql import DIRECTORY, ROLES
 from tests.docs.page import ROOT
 
@@ -218,7 +218,7 @@ async def test_a_role_that_may_not_create_roles_migrates_and_an_administrator_do
     await admin.execute("create role modest login nocreaterole; alter database d0 owner to modest")
     await session.close()
     session = await asyncpg.connect(own_postgres.dsn("d0"), user="modest")
-    with caplog.at_level(logging.WARNING, "queenmq.engine.migrate"):
+    with caplog.at_level(logging.WARNING, "queenmq.engine.postgres.migrate"):
         assert "grants.sql" in (await migrate(session)).reloaded
     [line] = caplog.records
     assert line.roles == list(ROLES)

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.errors import NotPending, PositionLost
 from queenmq.spark.replicas import OtherHistory
 from tests.spark.histories import LOSSES, Going, push

@@ -10,8 +10,8 @@ from pyspark.sql.types import StructType
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.model import Outgoing
 from queenmq.spark import QueenDataSource, replicas
 from tests.fixtures.clusters import FAST, server_dir

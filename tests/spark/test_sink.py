@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from queenmq.config import Settings
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.errors import InvalidArgument, InvalidPayload, MessageNotFound, QueenError, QueueFull
 from queenmq.model import PopRequest
 from queenmq.spark.options import STREAM_WRITE, Options

@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from queenmq.errors import HistoryChanged
 from tests.faults.outage import start, stop
 

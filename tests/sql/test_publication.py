@@ -8,9 +8,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.embedded.binaries import wheel_bin_dir
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.migrate import migrate
 from tests.fixtures.clusters import FAST, debian_bin_dirs, server_dir
 from tests.queue_in_sql import Clock, Queue
 from tests.waits import until

@@ -8,7 +8,7 @@ from itertools import pairwise
 import asyncpg
 import pytest
 
-from queenmq.engine.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
 from queenmq.errors import InvalidArgument, QueueNotFound
 
 pytestmark = pytest.mark.every_postgres

@@ -75,7 +75,7 @@ def reads_environment(path: Path) -> bool:
 def test_only_config_reads_the_environment():
     readers = {str(path.relative_to(SOURCE)) for path in FILES if reads_environment(path)}
     # The embedded server hands PATH on to PostgreSQL's programs, which is not a setting of ours.
-    assert readers == {"config.py", "engine/embedded/__init__.py"}
+    assert readers == {"config.py", "engine/postgres/embedded/__init__.py"}
 
 
 def module(path: Path) -> str:

@@ -10,8 +10,8 @@ from queenmq.broker.metrics import Metrics
 from queenmq.broker.spool import Spool
 from queenmq.config import Settings, masked
 from queenmq.engine import Engine
+from queenmq.engine.availability import Presence
 from queenmq.engine.checkup import disk
-from queenmq.engine.presence import Presence
 from queenmq.engine.readiness import Readiness
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, Struct
 
 from queenmq.broker import wire
 from queenmq.broker.http import encode
-from queenmq.engine.pop import Run
+from queenmq.engine.pop.popper import Run
 from queenmq.model import message_texts
 from queenmq.service.ids import id_text
 

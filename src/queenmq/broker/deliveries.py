@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from queenmq.engine.pop import Run
+from queenmq.engine.pop.popper import Run
 from queenmq.service.ids import id_text
 
 MESSAGES_MAX = 200_000  # remembered

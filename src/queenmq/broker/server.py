@@ -23,9 +23,9 @@ from queenmq.broker import logs, metrics, notices
 from queenmq.broker.exposure import check_protection, exposure, is_exposed
 from queenmq.broker.worker import READY, Given
 from queenmq.config import Settings, masked
-from queenmq.engine.database import Database
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.embedded.supervisor import supervised
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded.supervisor import supervised
 from queenmq.engine.retention import kept
 from queenmq.errors import BY_CODE, ConfigurationError, QueenError
 

@@ -33,10 +33,10 @@ from msgspec import Struct
 from queenmq.broker.spool_files import Reader, Record, SpoolFiles
 from queenmq.config import Settings
 from queenmq.engine import Engine
+from queenmq.engine.availability import Presence
 from queenmq.engine.batching import Batcher
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.presence import Presence
-from queenmq.engine.spooled import PositionMoved
+from queenmq.engine.push.spooled import PositionMoved
 from queenmq.errors import Busy, ConfigurationError, QueenError, QueueFull, Refused, Unavailable
 from queenmq.model import FlushMark, Outgoing
 

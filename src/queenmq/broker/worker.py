@@ -28,7 +28,7 @@ from queenmq.broker.metrics import Metrics
 from queenmq.broker.spool import spooling
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.presence import Presence
+from queenmq.engine.availability import Presence
 from queenmq.errors import QueenError
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from queenmq.client.queen import AsyncQueen
 from queenmq.client.transports import DEFAULT_URL
 from queenmq.config import Settings, masked
 from queenmq.engine.checkup import check_up, clock
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 

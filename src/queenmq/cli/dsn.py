@@ -3,8 +3,8 @@
 from queenmq.cli.options import DataDir, Json, command_app, given
 from queenmq.cli.printing import print_json
 from queenmq.config import Settings
-from queenmq.engine.embedded.binaries import wheel_bin_dir
-from queenmq.engine.embedded.local import local_dsn
+from queenmq.engine.postgres.embedded.binaries import wheel_bin_dir
+from queenmq.engine.postgres.embedded.local import local_dsn
 
 app = command_app()
 

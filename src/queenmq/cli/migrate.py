@@ -9,7 +9,7 @@ from queenmq.cli.options import DataDir, Json, OwnDsn, command_app, given
 from queenmq.cli.postgres import connect, postgres
 from queenmq.cli.printing import print_json
 from queenmq.config import Settings, masked
-from queenmq.engine.migrate import Migration, migrate
+from queenmq.engine.postgres.migrate import Migration, migrate
 
 NAMED_MAX = 10  # functions and views; --json names all
 DropDependents = Annotated[

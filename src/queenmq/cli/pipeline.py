@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from queenmq.cli.options import Json, Limit, PipelineDsn, command_app, given, moment
 from queenmq.cli.printing import console, print_facts, print_json, print_table, printable, seconds_text
 from queenmq.config import Settings
-from queenmq.engine.embedded.local import session_dsn
+from queenmq.engine.postgres.embedded.local import session_dsn
 from queenmq.errors import ConfigurationError
 
 try:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import asyncpg
 
 from queenmq.config import Settings, masked
-from queenmq.engine.embedded import EmbeddedPostgres
-from queenmq.engine.pooling import check_session
-from queenmq.engine.sessions import Connection
-from queenmq.engine.sqlstates import sentence
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.pooling import check_session
+from queenmq.engine.postgres.sessions import Connection
+from queenmq.engine.postgres.sqlstates import sentence
 from queenmq.errors import ConfigurationError, DatabaseUnavailable
 
 __all__ = ["Connection", "Place", "connect", "postgres"]

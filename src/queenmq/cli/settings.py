@@ -9,7 +9,7 @@ import typer
 from queenmq.cli.options import Json, command_app
 from queenmq.cli.printing import print_json, print_table
 from queenmq.config import PREFIX, Settings
-from queenmq.engine.embedded.local import NotRunning, local_dsn
+from queenmq.engine.postgres.embedded.local import NotRunning, local_dsn
 
 app = command_app()
 

@@ -23,7 +23,7 @@ from queenmq.cli.postgres import Connection, Place, connect, postgres
 from queenmq.client.message import AsyncMessage
 from queenmq.client.queen import AsyncQueen
 from queenmq.config import Settings, masked, wants_colour
-from queenmq.engine.sqlstates import translate
+from queenmq.engine.postgres.sqlstates import translate
 from queenmq.errors import QueenError
 
 app = command_app()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from queenmq.engine.engine import Engine
-    from queenmq.engine.pop import Popped
+    from queenmq.engine.pop.popper import Popped
 
 __all__ = ["Engine", "Popped"]
 

@@ -11,7 +11,7 @@ import msgspec
 from queenmq.api.diagnosis import Finding
 from queenmq.config import Settings
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.engine.waiting import Bell
 from queenmq.errors import EncryptionRequired, InvalidTimestamp, MessageNotFound, QueueNotFound
 from queenmq.model import (

@@ -1,6 +1,6 @@
-"""Natural batching: while calls are in flight, requests gather; when one returns, all that gathered goes out.
+"""Natural batching: while calls are in flight, requests gather. When a call returns, all gathered requests go out.
 
-Nobody waits for others to come. An idle system answers at once, a busy one batches more the busier it is.
+No request waits for others to come. An idle system answers at once; the busier a system is, the more it batches.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from queenmq.errors import Closed, QueenError, Refused
 
 log = logging.getLogger(__name__)
 
-LATE_SECONDS = 0.02  # of a call in flight: then others need not wait for it
+LATE_SECONDS = 0.02  # a call in flight for longer than this is late: others no longer wait for it
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -24,12 +24,15 @@ Answer = TypeVar("Answer")
 class Batcher(Generic[Item, Answer]):
     """Turns single requests into batches for `run`, with at most `calls_max` batches in flight.
 
-    `run` answers every item, in order; an answer that is an exception is raised to its requester alone. A batch
-    that is refused as a whole is split in halves until the culprit stands alone. An answer whose requester has gone
-    is handed to `unclaimed`. With `shared_from`, so many requests or more are shared between all calls that are free:
-    PostgreSQL works on some while others are made ready or answered. With `further_from`, less than this weight waits
-    for the call in flight, unless that is late: two small calls cost more than one, and often wait for each other.
-    So much or more may be handed to `run` by `ahead` batches beyond `calls_max`, to be made ready meanwhile.
+    `run` returns one answer for each item, in order. If an answer is an exception, it is raised to its requester only.
+    If a batch is refused as a whole, it is split in halves until the bad request is alone. If a requester was
+    cancelled, its answer goes to `unclaimed`.
+
+    - `shared_from`: from so many requests on, they are shared between all free calls, so that PostgreSQL works on
+      one while another is prepared or answered.
+    - `further_from`: requests of less weight than this wait for the call in flight, unless it is late. Two small
+      calls cost more than one, and often wait for each other.
+    - `ahead`: so many batches beyond `calls_max` may be given to `run`, which prepares them meanwhile.
     """
 
     def __init__(
@@ -57,23 +60,23 @@ class Batcher(Generic[Item, Answer]):
         self._unclaimed = unclaimed
         self._waiting: deque[tuple[Item, asyncio.Future[Answer], float]] = deque()
         self._waiting_weight = 0
-        self._late: asyncio.TimerHandle | None = None  # will start a call beside one that is late
+        self._late: asyncio.TimerHandle | None = None  # starts another call if the one in flight is late
         self._running: set[asyncio.Task[None]] = set()
-        self._serving = 0  # of them, those whose batch is on its way
+        self._serving = 0  # running tasks whose batch is with `run`
         self._closed = False
 
     @property
     def batches(self) -> int:
-        """How many batches went out."""
+        """Batches that went out."""
         return self.sizes.count
 
     @property
     def saved(self) -> int:
-        """Round trips: requests that went out with another one."""
+        """Round trips saved: requests that shared the call of another one."""
         return int(self.sizes.total) - self.sizes.count
 
     async def submit(self, item: Item) -> Answer:
-        """Hand in a request and wait for its answer."""
+        """Add a request and wait for its answer."""
         if self._closed:
             raise Closed()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -88,7 +91,9 @@ class Batcher(Generic[Item, Answer]):
             return await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled() and future.exception() is None:
-                self._unclaimed(future.result())  # answered, and gone before it could take it
+                self._unclaimed(
+                    future.result()
+                )  # the answer came, but the requester was cancelled before it could take it
             raise
 
     async def close(self) -> None:
@@ -117,7 +122,7 @@ class Batcher(Generic[Item, Answer]):
 
     async def _work(self) -> None:
         try:
-            # One turn of the loop lets requests that become ready together travel together.
+            # One turn of the event loop, so that requests that become ready together share a call.
             await asyncio.sleep(0)
             while batch := self._take():
                 if self._waiting and self._may_start():
@@ -129,9 +134,9 @@ class Batcher(Generic[Item, Answer]):
                 finally:
                     self._serving -= 1
                 if len(self._running) > 1 and self._waiting_weight < self._further_from:
-                    break  # the others will take it
+                    break  # the other calls take what waits
         finally:
-            # Here, not when the task is over: whoever asks in between would find all calls taken, and nobody serving.
+            # Here, not when the task is over: until then a new request would find all calls taken, but none serving it.
             self._running.discard(asyncio.current_task())
             if self._waiting:
                 self._watch_the_clock()
@@ -142,11 +147,11 @@ class Batcher(Generic[Item, Answer]):
         now = monotonic()
         most = len(self._waiting)
         if self._shared_from and most >= self._shared_from:
-            most = -(-most // (self._calls_max - self._serving))  # this call, and those that are free
+            most = -(-most // (self._calls_max - self._serving))  # shared by this call and the free ones
         while self._waiting and len(batch) < most:
             item, future, since = self._waiting[0]
             more = self._weight(item)
-            if not future.done():  # a requester that went away takes nothing
+            if not future.done():  # a cancelled request is left out
                 weight += more
                 if batch and weight > self.weight_max:
                     break
@@ -175,7 +180,7 @@ class Batcher(Generic[Item, Answer]):
             _fail(batch, QueenError(f"unforeseen failure: {error!r}"))
             return
         for (_, future), answer in answered:
-            if future.done():  # the requester went away meanwhile
+            if future.done():  # the requester was cancelled meanwhile
                 if not isinstance(answer, QueenError):
                     self._unclaimed(answer)
             elif isinstance(answer, QueenError):

@@ -8,8 +8,8 @@ from typing import Any
 
 from queenmq import __version__
 from queenmq.api.diagnosis import Check, Checkup, Severity
-from queenmq.engine.database import Database
-from queenmq.engine.failover import check_failover
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.failover import check_failover
 from queenmq.engine.retention import kept
 from queenmq.sql import ROLES, Contents
 

@@ -1,7 +1,7 @@
 """Why nothing is delivered, and whether everything adds up. Nothing here changes anything."""
 
 from queenmq.api.diagnosis import Finding, LedgerTotal, Reason, Unread, Verification
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.model import QUEUE_MODE
 
 PARTITIONS = 100

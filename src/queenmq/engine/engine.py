@@ -11,22 +11,22 @@ from typing import Self
 from uuid import UUID
 
 from queenmq.config import Settings
-from queenmq.engine.ack import Acker
+from queenmq.engine.ack.acker import Acker
+from queenmq.engine.ack.transaction import Transactor
 from queenmq.engine.administration import Administration
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database
 from queenmq.engine.diagnosis import Diagnosis
 from queenmq.engine.figures import Figures
 from queenmq.engine.memory import History
-from queenmq.engine.migrate import migrate
-from queenmq.engine.pop import CALL_BYTES_MAX, Popped, Popper
-from queenmq.engine.push import Pusher
+from queenmq.engine.pop.popper import CALL_BYTES_MAX, Popped, Popper
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.migrate import migrate
+from queenmq.engine.push.pusher import Pusher
+from queenmq.engine.push.spooled import Spooled
 from queenmq.engine.reading import Reader
 from queenmq.engine.room import Room
 from queenmq.engine.segments import SegmentCache
-from queenmq.engine.spooled import Spooled
 from queenmq.engine.statistics import Statistics
-from queenmq.engine.transaction import Transactor
 from queenmq.engine.upkeep import Leader
 from queenmq.engine.waiting import Bell, Waiting
 from queenmq.errors import Closed, InvalidArgument, QueenError

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from queenmq.api.diagnosis import Unread
-from queenmq.engine.database import Database
-from queenmq.engine.failover import STANDBYS
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.failover import STANDBYS
 from queenmq.errors import QueenError
 
 FRESH_SECONDS = 10.0  # how old figures may be

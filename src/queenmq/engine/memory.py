@@ -11,23 +11,17 @@ memory that it started with, so what an older incarnation answers never reaches 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from queenmq.config import Settings
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database, pause_seconds
-from queenmq.engine.dedup import DedupWindow
-from queenmq.engine.originals import Originals
+from queenmq.engine.dedup.claims import Dedup
 from queenmq.engine.partitions import Partitions
-from queenmq.engine.ready import Ready
+from queenmq.engine.pop.ready import Ready
+from queenmq.engine.postgres.database import Database, pause_seconds
 from queenmq.engine.segments import SegmentCache, SegmentReader
 from queenmq.engine.waiting import Waiting
 from queenmq.errors import HistoryChanged
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-    from queenmq.engine.drafts import Flush
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +40,12 @@ class Memory:
         self.partitions = Partitions(database, incarnation)
         self.segments = SegmentCache(settings.segment_cache_bytes_max)
         self.stored = SegmentReader(database, cipher, self.segments, incarnation)
-        self.window = DedupWindow(settings.dedup_bytes_max)
-        self.originals = Originals(database, self.window, incarnation)
-        self.in_flight: dict[UUID, Flush] = {}  # pushes whose outcome is not known yet
+        self.dedup = Dedup(database, settings.dedup_bytes_max, incarnation)
         self.ready = Ready()
 
     def close(self) -> None:
         """Give back what is kept outside of memory."""
-        self.window.files.close()
+        self.dedup.close()
 
 
 class History:

@@ -1,14 +1,14 @@
-"""Names to ids: partitions never change theirs, so they are looked up once."""
+"""Names of partitions to their ids, which never change. So each is looked up once."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 from functools import lru_cache
 
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.errors import InvalidName
 
-PARTITIONS_MAX = 1_000_000  # names remembered; more are looked up again
+PARTITIONS_MAX = 1_000_000  # names that are cached; others are looked up again
 NAME_CHARACTERS_MAX = 255
 RESERVED_PREFIX = "__system_"
 
@@ -22,7 +22,7 @@ Name = tuple[str, str]  # queue, partition
 
 
 class QueueInfo:
-    """What a pusher needs to know of a queue; refreshed now and then."""
+    """What a push needs to know of a queue. It is read again from time to time."""
 
     __slots__ = ("dedup_window", "encrypted", "id", "name")
 
@@ -34,7 +34,7 @@ class QueueInfo:
 
 
 class PartitionInfo:
-    """A partition's identity, and an offset its log had reached when we last looked."""
+    """A partition, and an offset that its log had reached at the last call."""
 
     __slots__ = ("id", "name", "queue", "seen_offset")
 
@@ -55,7 +55,7 @@ class Partitions:
         self._queues: dict[int, QueueInfo] = {}
 
     def unknown(self, names: set[Name]) -> set[Name]:
-        """Those that were not resolved yet."""
+        """The names that were not resolved yet."""
         known = self._known
         if known.keys() >= names:  # mostly
             return set()
@@ -66,9 +66,9 @@ class Partitions:
         return dict(zip(names, map(self._known.__getitem__, names), strict=True))
 
     async def resolve(self, wanted: set[Name]) -> set[str]:
-        """Look up, and create, what is not known; answers the queues in which something was looked up."""
+        """Look up unknown partitions, and create those that do not exist. Returns the queues of what was looked up."""
         looked_up: set[str] = set()
-        while missing := sorted(self.unknown(wanted)):  # again: others may forget some
+        while missing := sorted(self.unknown(wanted)):  # again, because other calls may forget some
             queues, partitions = [name[0] for name in missing], [name[1] for name in missing]
             for row in await self._database.rows(ENSURE, queues, partitions, self._incarnation):
                 name = missing[row["item"] - 1]
@@ -81,7 +81,7 @@ class Partitions:
         return looked_up
 
     async def refresh(self) -> None:
-        """Read the settings of the known queues again; forget those that are gone."""
+        """Read the settings of the known queues again, and forget queues that do not exist any more."""
         rows = await self._database.rows(QUEUES, list(self._queues), self._incarnation)
         found = {row["id"]: row for row in rows}
         for queue in list(self._queues.values()):
@@ -101,16 +101,16 @@ class Partitions:
             self._known.pop(name, None)
 
     def _shrink(self, wanted: set[Name]) -> None:
-        """Forget those that were looked up longest ago, but none that is wanted now."""
+        """Forget the partitions that were looked up longest ago, but none that is wanted now."""
         for name in wanted - self.unknown(wanted):
             self._known.move_to_end(name)
         while len(self._known) > max(PARTITIONS_MAX, len(wanted)):
             self._known.popitem(last=False)
 
 
-@lru_cache(maxsize=10_000)  # consumers say the same names again and again
+@lru_cache(maxsize=10_000)  # consumers send the same names again and again
 def check_name(name: str, what: str) -> None:
-    """Refuse here what queen.check_name would refuse, before it travels with others."""
+    """Refuse what queen.check_name would refuse, before the name shares a call with others."""
     if not name or len(name) > NAME_CHARACTERS_MAX or any(c < " " or c == "\x7f" for c in name):
         raise InvalidName(f"the {what} name must have 1 to {NAME_CHARACTERS_MAX} characters and no control characters")
     _check_encodable(name, what)

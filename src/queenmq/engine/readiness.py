@@ -16,11 +16,11 @@ from time import monotonic
 import asyncpg
 from msgspec import Struct
 
-from queenmq.engine.database import Database
-from queenmq.engine.presence import Presence
-from queenmq.engine.replication import NotReplicated, await_standbys
-from queenmq.engine.sessions import Connection
-from queenmq.engine.sqlstates import sentence
+from queenmq.engine.availability import Presence
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.replication import NotReplicated, await_standbys
+from queenmq.engine.postgres.sessions import Connection
+from queenmq.engine.postgres.sqlstates import sentence
 from queenmq.errors import QueenError
 from queenmq.sql import Contents
 

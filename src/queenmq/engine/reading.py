@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from queenmq.config import Settings
-from queenmq.engine.database import Database
 from queenmq.engine.memory import History, Memory
+from queenmq.engine.postgres.database import Database
 from queenmq.engine.segments import Range, Segment
 from queenmq.errors import EncryptionRequired, PositionLost, QueueNotFound
 from queenmq.model import Headers, message_id, milliseconds, read_headers

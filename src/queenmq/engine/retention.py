@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from queenmq.api.diagnosis import Check
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 
 NAMED_MAX = 5  # queues in one line
 UNITS = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))

@@ -1,8 +1,8 @@
-"""Segments in memory: kept while they are likely to be read again, and cut once.
+"""Segments in memory: cached while they are likely to be read again.
 
-A segment never changes after it was written, so it can be kept as long as there is room. Whoever pushed it puts it
-here; five groups reading one stream read the table once; a consumer that takes one message at a time from a
-segment of a thousand reads it once.
+A segment never changes after it was written, so it can stay in the cache as long as there is room. A push adds its
+segments. So five groups that read one queue read the table once, and so does a consumer that takes the messages of a
+large segment one at a time.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,9 +17,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Raw, Struct
 
-from queenmq.engine.arrays import Texts
 from queenmq.engine.crypto import Cipher
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.pg_arrays import Texts
 from queenmq.errors import EncryptionRequired
 from queenmq.model.payloads import cut, json_array
 
@@ -33,11 +33,13 @@ Range = tuple[int, int, int]  # partition id, from, to
 
 OVERHEAD_BYTES = 200  # of a segment
 MESSAGE_OVERHEAD_BYTES = 100  # of a message in it
-AHEAD_BYTES_MAX = 256 << 10  # read behind a range that was not in memory, for who comes back for the next one
+AHEAD_BYTES_MAX = (
+    256 << 10
+)  # read behind a range that was not cached, because its reader mostly comes back for what follows
 
 
 class Segment(Struct, gc=False):
-    """The messages of one flush to one partition; cut when somebody reads them."""
+    """Messages of one flush for one partition. Its array is cut into payloads at the first read."""
 
     partition_id: int
     first_offset: int
@@ -48,8 +50,8 @@ class Segment(Struct, gc=False):
     trace_ids: Sequence[UUID | None] | None
     headers: Sequence[Raw | None] | None
     producer: str | None
-    cost: int = 0  # what it takes of a cache
-    read: bool = False  # since it came, or had its last turn
+    cost: int = 0  # bytes of the cache
+    read: bool = False  # since it was added, or since the cache last passed over it
     _cut: Sequence[Raw] | None = None
 
     @property
@@ -66,7 +68,7 @@ class Segment(Struct, gc=False):
 
     @classmethod
     def of_row(cls, row: Any, cipher: Cipher) -> "Segment":
-        """A segment as queen.fetch_segments answers it."""
+        """A segment from a row of queen.fetch_segments."""
         array = row["payloads"]
         if row["encrypted"]:
             array = json_array([cipher.decrypt(bytes(payload)) for payload in cut(array)])
@@ -85,9 +87,9 @@ class Segment(Struct, gc=False):
 
 
 class SegmentCache:
-    """Segments that were pushed or read lately, up to a number of bytes.
+    """Segments that were pushed or read recently, up to a number of bytes.
 
-    The oldest goes first, but not before it had a second turn if it was read meanwhile.
+    The oldest one is evicted first. If it was read since it was added, it gets a second turn.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -100,15 +102,15 @@ class SegmentCache:
         self._partitions: dict[int, list[Segment]] = {}  # by partition id, in the order of the log
 
     def count_from(self, other: "SegmentCache") -> None:
-        """Count on where another cache has ended."""
+        """Continue the counters of another cache."""
         self.hits, self.misses = other.hits, other.misses
 
     def share(self, partitions: int) -> int:
-        """How many bytes there would be for each if so many partitions came to those that are here."""
+        """Bytes per partition if so many more partitions were cached."""
         return self._bytes_max // (len(self._partitions) + partitions)
 
     def put(self, segments: Iterable[Segment]) -> None:
-        """Keep segments, at the cost of others."""
+        """Add segments; others may be evicted."""
         partitions, bytes_max = self._partitions, self._bytes_max
         for segment in segments:
             segment.cost = _cost(segment)
@@ -120,10 +122,10 @@ class SegmentCache:
             elif own[-1].first_offset < segment.first_offset:
                 own.append(segment)
             else:
-                place = bisect_left(own, segment.first_offset, key=_first_offset)
-                if own[place].first_offset == segment.first_offset:
+                index = bisect_left(own, segment.first_offset, key=_first_offset)
+                if own[index].first_offset == segment.first_offset:
                     continue
-                own.insert(place, segment)
+                own.insert(index, segment)
             self._turns.append(segment)
             self._bytes += segment.cost
         self._fit()
@@ -143,19 +145,19 @@ class SegmentCache:
             self._evict()
 
     def covering(self, partition_id: int, start: int, end: int) -> list[Segment] | None:
-        """The segments that hold all messages of a range, in order; None if one is missing."""
+        """The segments with all messages of a range, in order, or None if one is not cached."""
         found: list[Segment] = []
         own = self._partitions.get(partition_id, [])
-        place = bisect_right(own, start, key=_first_offset) - 1
+        index = bisect_right(own, start, key=_first_offset) - 1
         while start < end:
-            if not 0 <= place < len(own) or not own[place].first_offset <= start < own[place].end:
+            if not 0 <= index < len(own) or not own[index].first_offset <= start < own[index].end:
                 self.misses += 1
                 return None
-            segment = own[place]
+            segment = own[index]
             segment.read = True
             found.append(segment)
             start = segment.end
-            place += 1
+            index += 1
         self.hits += 1
         return found
 
@@ -169,12 +171,12 @@ class SegmentCache:
         own = self._partitions[segment.partition_id]
         if len(own) == 1:
             del self._partitions[segment.partition_id]
-        else:  # mostly the first: they came in the order of the log
+        else:  # mostly the first, because segments are added in the order of the log
             del own[0 if own[0] is segment else bisect_left(own, segment.first_offset, key=_first_offset)]
 
 
 class SegmentReader:
-    """The segments behind ranges of offsets, from memory or from the database."""
+    """Reads the segments of ranges of offsets, from the cache or from PostgreSQL."""
 
     def __init__(self, database: Database, cipher: Cipher, cache: SegmentCache, incarnation: str) -> None:
         self._database = database
@@ -183,7 +185,7 @@ class SegmentReader:
         self._incarnation = incarnation
 
     async def read(self, ranges: list[Range]) -> dict[Range, Sequence[Segment] | EncryptionRequired]:
-        """The segments behind the ranges; what is not in memory comes in one call."""
+        """The segments of the ranges. One call reads all that are not cached."""
         found: dict[Range, Sequence[Segment] | EncryptionRequired] = {}
         missing: list[Range] = []
         for each in ranges:
@@ -193,7 +195,7 @@ class SegmentReader:
             else:
                 found[each] = segments
         if missing:
-            # Not more than can be kept until everybody has come back: half, as what is cut takes room too.
+            # Half of what the cache can keep until all readers come back, because cut payloads take memory too.
             ahead = min(AHEAD_BYTES_MAX, self._cache.share(len(missing)) // 2)
             rows = await self._database.rows(FETCH, *map(list, zip(*missing, strict=True)), ahead, self._incarnation)
             fetched: dict[int, list[Segment]] = {}

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from queenmq.api.diagnosis import PostgresStats, TableSize
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.errors import QueueNotFound
 from queenmq.model import QueueSettings
 

@@ -1,9 +1,12 @@
-"""Long polls: parked here, woken when there may be something for them.
+"""Long polls: they are parked here, and woken when there may be messages for them.
 
-What wakes: a push, or a lease that ended with more to read, in this process at once (`Bell.ring`) and in others
-through NOTIFY; the end of a lease, a delay or a retry pause, by a timer; and, should all of that fail, a poll
-with growing pauses that asks for all parked polls in one call. One ring wakes as many polls as there are
-partitions to take, not the herd; and none where others look anyway, as consumers do that have just acknowledged.
+Three things wake them:
+- a push, or a lease that ended with more to read: at once in this process (`Bell.ring`), and through NOTIFY in others;
+- the end of a lease, a delay or a retry pause: by a timer;
+- if all of that fails, the fallback poll: one call for all parked polls, with growing pauses.
+
+A ring wakes as many polls as there are ready partitions, not all of them. It wakes none if active polls take these
+partitions anyway, for example consumers that have just sent an ack.
 """
 
 import asyncio
@@ -18,9 +21,9 @@ import asyncpg
 import msgspec
 
 from queenmq.config import Settings
-from queenmq.engine.database import LOST, Database
-from queenmq.engine.repeated_warning import RepeatedWarning
-from queenmq.engine.sessions import Connection
+from queenmq.engine.postgres.database import LOST, Database
+from queenmq.engine.postgres.repeated_warning import RepeatedWarning
+from queenmq.engine.postgres.sessions import Connection
 from queenmq.errors import Busy, DatabaseUnavailable, QueenError
 from queenmq.model import PopKind
 
@@ -32,56 +35,56 @@ RECONNECT_SECONDS = 1.0
 SEND_SECONDS_MAX = 10.0
 PAUSES = 4  # after a notification, for the time that it took
 PAUSE_SECONDS_MAX = 0.02
-FALLBACK_POLLS_MAX = 16  # woken at once by the fallback poll, which cannot tell how much there is
+FALLBACK_POLLS_MAX = 16  # that one fallback poll wakes, because it cannot tell how many partitions are ready
 EVERY_QUEUE = "*"
 
 PENDING = "select * from queen.has_pending_messages($1, $2, $3, $4, $5)"
 
 
 class Kind:
-    """The polls of one kind: how many there are, what it rang for, and those that are parked.
+    """The polls of one kind, and the wake-ups that none of them has claimed yet.
 
-    It rings for so many partitions, and a poll that looks takes one of them upon itself. Those that are left when
-    everybody had a turn are for parked polls.
+    A ring adds pending wake-ups, one for each partition that may be ready. Each active poll claims one pending
+    wake-up. Those that are left in the next turn of the event loop wake parked polls.
     """
 
     __slots__ = ("parked", "polls", "rung", "taken")
 
     def __init__(self) -> None:
         self.polls = 0
-        self.rung = 0  # for so many partitions, ever
-        self.taken = 0  # of them, by polls that look, or looked in vain
+        self.rung = 0  # wake-ups, since the beginning
+        self.taken = 0  # wake-ups that active polls have claimed, or that led to nothing
         self.parked: deque[asyncio.Future[None]] = deque()
 
     def ring(self, count: int) -> None:
-        """So many partitions may be ready."""
+        """Add wake-ups for so many partitions."""
         self.rung += count
         self.wake_soon()
 
     def take(self) -> bool:
-        """Look for one of them, if there is one."""
+        """Claim a pending wake-up, if there is one."""
         if self.taken == self.rung:
             return False
         self.taken += 1
         return True
 
     def give_back(self) -> None:
-        """Somebody else has to look."""
+        """Give back a claimed wake-up, so that another poll looks."""
         self.taken -= 1
         self.wake_soon()
 
     def in_vain(self, rung: int) -> None:
-        """A poll found nothing that began when it had rung for so many."""
+        """A poll that began at this count of wake-ups found nothing, so these wake-ups are used up."""
         self.taken = max(self.taken, rung)
 
     def wake_soon(self) -> None:
-        """Not at once: those who are being answered in this turn of the event loop look by themselves in the next."""
+        """Wake parked polls in the turn after next: polls that are answered in this turn look again in the next one."""
         if self.parked:
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._wake)
 
     def _wake(self) -> None:
-        """The polls that have waited longest."""
+        """Wake the polls that have waited longest."""
         while self.parked and self.taken < self.rung:
             future = self.parked.popleft()
             if not future.done():
@@ -89,7 +92,7 @@ class Kind:
                 self.taken += 1
 
     def send_home(self) -> None:
-        """Wake all of them."""
+        """Wake all parked polls, so that they return empty."""
         for future in self.parked:
             if not future.done():
                 future.set_result(None)
@@ -101,7 +104,7 @@ class Waiting:
     def __init__(self, database: Database, settings: Settings) -> None:
         self.parked = 0
         self._closed = False
-        self.checks_hit = 0  # fallback polls that found something, and that did not
+        self.checks_hit = 0  # kinds of polls for which the fallback poll found messages, and for which it did not
         self.checks_missed = 0
         self._database = database
         self._settings = settings
@@ -113,20 +116,20 @@ class Waiting:
 
     @property
     def paused(self) -> bool:
-        """Whether nothing is to be delivered for the time being."""
+        """Whether deliveries are paused."""
         return not self._unpaused.is_set()
 
     def pause(self) -> None:
-        """From now on polls wait, whatever there is for them."""
+        """Let polls wait, also if there are messages for them."""
         if not self._closed:
             self._unpaused.clear()
 
     def resume(self) -> None:
-        """Polls look again."""
+        """Let polls look for messages again."""
         self._unpaused.set()
 
     async def unpaused(self, deadline: float) -> bool:
-        """Wait while deliveries are paused; False when the deadline has come, or everybody was sent home."""
+        """Wait while deliveries are paused. Returns False at the deadline, and if the engine closes."""
         if not self.paused:
             return True
         try:
@@ -149,7 +152,7 @@ class Waiting:
 
     @contextlib.contextmanager
     def poll(self, kind: PopKind) -> Iterator[Kind]:
-        """A poll lasts from before its first look to its answer, so that no ring in between is missed."""
+        """Count a poll from before its first look until its answer, so that it misses no ring."""
         entry = self._kinds.get(kind)
         if entry is None:
             entry = self._kinds[kind] = Kind()
@@ -162,7 +165,7 @@ class Waiting:
                 del self._kinds[kind]
 
     async def park(self, entry: Kind, deadline: float) -> bool:
-        """Wait until there may be something to look for; False when the deadline has come, or all were sent home."""
+        """Wait for a wake-up. Returns False at the deadline, and if the engine closes."""
         seconds = deadline - monotonic()
         if seconds <= 0 or self._closed:
             return False
@@ -181,49 +184,49 @@ class Waiting:
                 await future
             return not self._closed
         except TimeoutError:
-            return future.done() and not future.cancelled()  # woken in the last moment: one more look
+            return future.done() and not future.cancelled()  # it was woken in the last moment, and looks once more
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                entry.give_back()  # woken, but going away
+                entry.give_back()  # it was woken, but is cancelled
             raise
         finally:
             with contextlib.suppress(ValueError):
                 entry.parked.remove(future)
 
     def ring(self, queue: str, count: int = 1) -> None:
-        """Something may be ready in a queue; wake up to `count` polls of every kind that could take it."""
+        """Wake up to `count` polls of each kind that could take partitions of this queue."""
         for kind, entry in self._kinds.items():
             if kind[0] == queue or kind[0] is None or queue == EVERY_QUEUE:
                 entry.ring(count)
 
     def ring_all(self) -> None:
-        """Something may be ready anywhere."""
+        """Wake polls of all kinds."""
         self.ring(EVERY_QUEUE, FALLBACK_POLLS_MAX)
 
     def leased(self, entry: Kind) -> None:
-        """A poll of this kind got a lease: those still parked want to know when it ends."""
+        """Let the fallback poll find out when a new lease of this kind ends, if polls are still parked."""
         if entry.parked:
             self._new_kind.set()
 
     def send_home(self) -> None:
-        """Wake every poll, for the last time; who comes later does not wait."""
+        """Wake every poll for the last time. Polls that come later do not wait."""
         self._closed = True
         self._unpaused.set()
         for entry in self._kinds.values():
             entry.send_home()
 
     async def watch(self) -> None:
-        """The fallback poll, for ever."""
+        """Run the fallback poll, for ever."""
         pause = self._settings.poll_interval_min_ms / 1000
         while True:
             if await self._first_of(pause):
                 pause = self._settings.poll_interval_min_ms / 1000
-                await asyncio.sleep(pause)  # kinds that come together are asked for together
+                await asyncio.sleep(pause)  # polls that are parked together are asked for in one call
             due = await self._check()
             pause = min(pause * 2, self._settings.poll_interval_max_ms / 1000, due)
 
     async def _first_of(self, seconds: float) -> bool:
-        """True when a new kind was parked, False when the time is over."""
+        """Wait until polls of a new kind are parked. Returns False if none came in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._new_kind.wait()
@@ -233,7 +236,7 @@ class Waiting:
             return False
 
     async def _check(self) -> float:
-        """Wake kinds that have something; answers the seconds until the next one will have."""
+        """Wake the kinds for which there are messages. Returns the seconds until the next one has some."""
         kinds = [kind for kind, entry in self._kinds.items() if entry.parked]
         if not kinds:
             return float("inf")
@@ -262,9 +265,9 @@ class Waiting:
 
 
 class Bell:
-    """Rings here at once and, coalesced, in all other processes on the same database.
+    """Wakes polls of this process at once, and those of other processes through notifications.
 
-    The pause between two notifications grows with what they take, so that a busy server is not busy with them.
+    One notification carries all rings since the last one. If notifications take long, the pauses between them grow.
     """
 
     def __init__(self, database: Database, settings: Settings, waiting: Waiting) -> None:
@@ -273,17 +276,19 @@ class Bell:
         self._waiting = waiting
         self._unsent: dict[str, int] = {}
         self._something = asyncio.Event()
-        self._own = 0  # the server process that sends our notifications; behind a pooler only that process knows
+        self._own = (
+            0  # the process id of PostgreSQL for our own notifications; behind a pooler, only that process knows it
+        )
         self._interrupted = RepeatedWarning(log, "wake-ups from other servers are interrupted")
 
     def ring(self, queue: str, count: int = 1) -> None:
-        """Something may be ready in a queue."""
+        """Wake polls of a queue, here and in other processes."""
         self._waiting.ring(queue, count)
         self._unsent[queue] = self._unsent.get(queue, 0) + count
         self._something.set()
 
     async def listen(self) -> None:
-        """Send and receive, for ever; a lost connection is made anew, and everybody looks once."""
+        """Send and receive notifications, for ever. If the connection is lost, connect again and wake all polls."""
         while True:
             try:
                 await self._exchange()
@@ -298,7 +303,7 @@ class Bell:
             self._own = await connection.fetchval("select pg_backend_pid()")
             await connection.add_listener(CHANNEL, self._heard)
             connection.add_termination_listener(lambda _: self._something.set())
-            self._something.set()  # for what could not be sent before
+            self._something.set()  # sends what could not be sent before
             self._waiting.ring_all()
             while True:
                 await self._something.wait()

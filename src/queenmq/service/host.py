@@ -9,7 +9,7 @@ from queenmq.api.call import Call
 from queenmq.api.diagnosis import Check
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.presence import Presence
+from queenmq.engine.availability import Presence
 
 
 class Host(Protocol):

@@ -15,11 +15,11 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from queenmq.config import Settings, hand_on, masked
-from queenmq.engine.database import LOST
-from queenmq.engine.pooling import check_session
-from queenmq.engine.replication import NotReplicated, await_standbys
-from queenmq.engine.sessions import open_session, session_settings
-from queenmq.engine.sqlstates import sentence, translate
+from queenmq.engine.postgres.database import LOST
+from queenmq.engine.postgres.pooling import check_session
+from queenmq.engine.postgres.replication import NotReplicated, await_standbys
+from queenmq.engine.postgres.sessions import open_session, session_settings
+from queenmq.engine.postgres.sqlstates import sentence, translate
 from queenmq.errors import ConfigurationError, DatabaseUnavailable, QueenError
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from queenmq.config import Settings
-from queenmq.engine.embedded.local import session_dsn
+from queenmq.engine.postgres.embedded.local import session_dsn
 from queenmq.errors import InvalidArgument, InvalidTimestamp
 from queenmq.spark.columns import PAYLOAD_TYPES
 from queenmq.spark.ddl import check_fields

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from queenmq.engine.crypto import Cipher
 from queenmq.engine.partitions import check_name
-from queenmq.engine.requests import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX
+from queenmq.engine.push.push_request import SEGMENT_BYTES_MAX, SEGMENT_MESSAGES_MAX, TRANSACTION_ID_CHARACTERS_MAX
 from queenmq.errors import InvalidArgument, InvalidPayload, InvalidTraceId, PayloadTooLarge
 from queenmq.model.payload_limits import DIGITS_MAX, check_limits
 from queenmq.model.payloads import NOT_JSON, cut, json_array

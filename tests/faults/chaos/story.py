@@ -10,7 +10,7 @@ import asyncpg
 
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 from queenmq.model import Ack, PopRequest
 from tests.books import assert_the_books_balance
 from tests.faults.chaos.diary import Diary, read

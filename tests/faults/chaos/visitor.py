@@ -11,7 +11,7 @@ from uuid import UUID
 import httpx
 
 from queenmq.broker import wire
-from queenmq.engine.pop import Popped, Run
+from queenmq.engine.pop.popper import Popped, Run
 from queenmq.engine.segments import Segment
 from queenmq.errors import LeaseGone, Unavailable
 from queenmq.model import OFFSET_DIGITS, Ack, Acked, Lease, Message, Outgoing, PopRequest, Pushed

@@ -10,7 +10,7 @@ import contextlib
 
 import asyncpg
 
-from queenmq.engine.migrate import migrate
+from queenmq.engine.postgres.migrate import migrate
 from tests.fixtures.replication import Node, Replication
 
 DATABASE = "queen"

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from queenmq.broker import wire
 from queenmq.broker.broker import Broker
 from queenmq.broker.http import EMPTY, Request, Response, encode
-from queenmq.engine.pop import POPS_MAX, Popped
+from queenmq.engine.pop.popper import POPS_MAX, Popped
 from queenmq.errors import InvalidArgument
 from queenmq.model import QUEUE_MODE, PopRequest, SubscriptionMode
 from queenmq.service.ids import id_text

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from queenmq.broker import wire
 from queenmq.broker.broker import Broker
 from queenmq.broker.http import Request, Response, answer, decode
-from queenmq.engine.outcome import OutcomeUnknown
+from queenmq.engine.postgres.outcome import OutcomeUnknown
 from queenmq.errors import (
     DatabaseUnavailable,
     InvalidArgument,

@@ -10,8 +10,8 @@ from queenmq.client.transports.postgres_traffic import TRAFFIC
 from queenmq.client.unavailable import ClientClosed
 from queenmq.config import Settings
 from queenmq.engine import Engine
-from queenmq.engine.embedded.local import local_dsn
-from queenmq.engine.presence import Presence
+from queenmq.engine.availability import Presence
+from queenmq.engine.postgres.embedded.local import local_dsn
 from queenmq.service import SERVICES
 
 __all__ = ["PostgresTransport", "local_dsn"]

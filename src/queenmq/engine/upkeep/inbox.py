@@ -11,8 +11,8 @@ import logging
 from typing import Any
 
 from queenmq.config import Settings
-from queenmq.engine.database import Database
-from queenmq.engine.sessions import Connection
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.sessions import Connection
 from queenmq.engine.upkeep.service import Service
 from queenmq.engine.waiting import Bell
 

@@ -7,9 +7,9 @@ import logging
 import asyncpg
 
 from queenmq.config import Settings
-from queenmq.engine.database import LOST, Database
-from queenmq.engine.repeated_warning import RepeatedWarning
-from queenmq.engine.sessions import Connection
+from queenmq.engine.postgres.database import LOST, Database
+from queenmq.engine.postgres.repeated_warning import RepeatedWarning
+from queenmq.engine.postgres.sessions import Connection
 from queenmq.engine.upkeep.inbox import Inbox
 from queenmq.engine.upkeep.service import Service
 from queenmq.engine.upkeep.services import Calls, IdlePartitions, NewGroups, Retention, Stats, Ticks

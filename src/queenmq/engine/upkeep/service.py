@@ -4,8 +4,8 @@ import asyncio
 import logging
 from typing import ClassVar
 
-from queenmq.engine.database import Database
-from queenmq.engine.repeated_warning import RepeatedWarning
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.repeated_warning import RepeatedWarning
 from queenmq.errors import QueenError
 
 log = logging.getLogger(__name__)

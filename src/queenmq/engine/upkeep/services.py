@@ -3,7 +3,7 @@
 from typing import Any
 
 from queenmq.config import Settings
-from queenmq.engine.database import Database
+from queenmq.engine.postgres.database import Database
 from queenmq.engine.upkeep.service import Service
 
 GROUP_CHUNK = 10_000  # partitions that a new group is walked up in one round

@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from queenmq.config import Settings, masked
-from queenmq.engine.embedded.local import session_dsn
+from queenmq.engine.postgres.embedded.local import session_dsn
 from queenmq.errors import EncryptionRequired, QueueNotFound
 from queenmq.spark.connection import Connection
 from queenmq.spark.session import session

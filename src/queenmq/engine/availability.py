@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
-from queenmq.engine.database import LOST, Database
-from queenmq.engine.sqlstates import sentence
+from queenmq.engine.postgres.database import LOST, Database
+from queenmq.engine.postgres.sqlstates import sentence
 from queenmq.engine.waiting import Waiting
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from queenmq.engine.sessions import Connection
+    from queenmq.engine.postgres.sessions import Connection
 
 log = logging.getLogger(__name__)
 

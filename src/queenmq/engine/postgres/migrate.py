@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import asyncpg
 import msgspec
 
-from queenmq.engine.dependents import is_built_on
-from queenmq.engine.reload import execute, is_ungranted, loaded_files, reload, unchanged
+from queenmq.engine.postgres.dependents import is_built_on
+from queenmq.engine.postgres.reload import execute, is_ungranted, loaded_files, reload, unchanged
 from queenmq.errors import ConfigurationError, SchemaTooNew
 from queenmq.sql import DIRECTORY, ROLES, Contents, Step
 

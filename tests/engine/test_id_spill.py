@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from queenmq.engine import dedup, key_files
-from queenmq.engine.dedup import DedupWindow
-from queenmq.engine.key_files import BYTES_MIN, KEY_BYTES, KeyFiles
-from queenmq.engine.keys import key_of, placed
+from queenmq.engine.dedup import id_spill
+from queenmq.engine.dedup import window as dedup
+from queenmq.engine.dedup.id_filter import key_of, with_offsets
+from queenmq.engine.dedup.id_spill import BYTES_MIN, KEY_BYTES, IdSpill
+from queenmq.engine.dedup.partition_ids import WrittenIds, keys_of
+from queenmq.engine.dedup.window import DedupWindow
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
-from queenmq.engine.recent_ids import WrittenIds, keys_of
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -58,7 +59,7 @@ class Writer:
             ids = [id for _, written, ids in self.written if written == number for id in ids]
             keys, entry = keys_of([(number, ids)]), self.window.get(number)
             fresh = entry.originals(ids, keys)
-            hashed = zip(entry.suspects(keys, partition.queue.dedup_window), self.window.files.find(keys), strict=True)
+            hashed = zip(entry.suspects(keys, partition.queue.dedup_window), self.window.spill.find(keys), strict=True)
             for offset, (id, (packed, filed)) in enumerate(zip(ids, hashed, strict=True)):
                 places = {place for low_bits in packed + filed for place in entry.offsets(low_bits)}
                 if offset not in places | {each.offset for each in fresh.get(id, ())}:
@@ -72,7 +73,7 @@ def close():
     writers = []
     yield writers.append
     for writer in writers:
-        writer.window.files.close()
+        writer.window.spill.close()
 
 
 def strangers(count=10_000):
@@ -100,7 +101,7 @@ def test_a_partition_that_is_alone_is_in_files_too(close):
     while writer.offsets[0] * 16 < 3 * BYTES_MIN:
         writer.write(NOON)
         assert writer.window.bytes <= BYTES_MIN
-    assert writer.window.files.disk_bytes > writer.offsets[0] * KEY_BYTES / 2
+    assert writer.window.spill.disk_bytes > writer.offsets[0] * KEY_BYTES / 2
     assert writer.is_known()
 
 
@@ -111,15 +112,15 @@ def test_files_take_as_much_disk_as_the_window_has_ids_and_nothing_after_it(clos
     for minute in range(60 * 5):
         now = NOON + minute * 60 * SECOND
         writer.write(now, minute % 3, 1_000)
-        most = max(most, writer.window.files.disk_bytes)
+        most = max(most, writer.window.spill.disk_bytes)
         if minute % 60 == 59:
             assert writer.is_known(now - HOUR)
     assert 20_000 * KEY_BYTES < most <= 60_000 * KEY_BYTES * 1.5
-    files = [each._file for each in writer.window.files._files]
+    files = [each._file for each in writer.window.spill._files]
     writer.write(now + 2 * HOUR)
     assert files
     assert all(file.closed for file in files)
-    assert writer.window.files.disk_bytes == 0
+    assert writer.window.spill.disk_bytes == 0
 
 
 def test_ids_with_a_short_window_do_not_wait_for_those_with_a_long_one(close):
@@ -128,9 +129,9 @@ def test_ids_with_a_short_window_do_not_wait_for_those_with_a_long_one(close):
     writer.partitions[1].queue = queue(HOUR * 24)
     for n in range(100):
         writer.write(NOON + n * SECOND, n % 2)
-    before = writer.window.files.disk_bytes
+    before = writer.window.spill.disk_bytes
     writer.write(NOON + 2 * HOUR, 0)
-    assert 0 < writer.window.files.disk_bytes <= before * 2 / 3
+    assert 0 < writer.window.spill.disk_bytes <= before * 2 / 3
     assert writer.window.seen(keys_of([(1, ids) for _, number, ids in writer.written if number == 1])).all()
 
 
@@ -150,25 +151,25 @@ def test_files_have_an_end_too_and_then_partitions_are_forgotten(close, caplog):
     for n in range(1_200):
         writer.write(NOON, n % 5)
     assert sum(writer.offsets) > BYTES_MIN
-    assert writer.window.files.disk_bytes <= BYTES_MIN * KEY_BYTES
+    assert writer.window.spill.disk_bytes <= BYTES_MIN * KEY_BYTES
     assert {record.message for record in caplog.records} == {dedup.DO_NOT_FIT}
 
 
 def test_the_more_ids_the_less_memory_for_each():
-    files = KeyFiles(BYTES_MIN)
+    files = IdSpill(BYTES_MIN)
     dice = np.random.default_rng(1)
     written = []
     while True:
         keys = key_of(dice.integers(0, 1 << 64, files.piece_keys, dtype=np.uint64))
-        if not files.add([placed(keys, keys >> np.uint64(40))], NOON, [], HOUR):
+        if not files.add([with_offsets(keys, keys >> np.uint64(40))], NOON, [], HOUR):
             break
         written.append(keys)
         assert files.bytes <= BYTES_MIN * 3 / 4
     keys = np.concatenate(written)
     assert len(keys) == BYTES_MIN
     assert files.bytes < len(keys)
-    assert files.hold(keys[::50]).all()
-    assert not files.hold(key_of(dice.integers(0, 1 << 64, 2_000, dtype=np.uint64))).any()
+    assert files.has(keys[::50]).all()
+    assert not files.has(key_of(dice.integers(0, 1 << 64, 2_000, dtype=np.uint64))).any()
     assert files.find(keys[::500]) == [[key >> 40] for key in keys[::500].tolist()]
     files.close()
     assert files.bytes == 0
@@ -178,7 +179,7 @@ def test_the_more_ids_the_less_memory_for_each():
 
 
 def test_a_file_that_could_not_be_written_to_its_end_loses_nothing(close, caplog, monkeypatch):
-    monkeypatch.setattr(key_files, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(id_spill, "RETRY_SECONDS", 0.0)
     writer = Writer()
     close(writer)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -188,11 +189,11 @@ def test_a_file_that_could_not_be_written_to_its_end_loses_nothing(close, caplog
             writer.write(NOON)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert {record.message for record in caplog.records} == {key_files.NOT_WRITTEN}
-    assert 0 < writer.window.files.disk_bytes <= KEY_BYTES * 3_000
+    assert {record.message for record in caplog.records} == {id_spill.NOT_WRITTEN}
+    assert 0 < writer.window.spill.disk_bytes <= KEY_BYTES * 3_000
     assert writer.is_known()
     writer.write(NOON)  # there is room again
-    assert writer.window.files.disk_bytes > KEY_BYTES * 3_000
+    assert writer.window.spill.disk_bytes > KEY_BYTES * 3_000
     assert writer.is_known()
 
 
@@ -202,12 +203,12 @@ def test_after_a_failure_files_are_tried_again_later(close, caplog, monkeypatch,
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
     for n in range(200):
         writer.write(NOON, n % 2)
-    assert [record.message for record in caplog.records].count(key_files.NOT_WRITTEN) == 1
+    assert [record.message for record in caplog.records].count(id_spill.NOT_WRITTEN) == 1
     (tmp_path / "gone").mkdir()
-    monkeypatch.setattr(writer.window.files, "_retry_at", 0.0)
+    monkeypatch.setattr(writer.window.spill, "_retry_at", 0.0)
     for n in range(200):
         writer.write(NOON, n % 2)
-    assert writer.window.files.disk_bytes
+    assert writer.window.spill.disk_bytes
     assert not list((tmp_path / "gone").iterdir())  # files have no name
 
 
@@ -217,7 +218,7 @@ def test_what_cannot_be_read_may_be_a_duplicate(close, tmp_path):
     for _ in range(100):
         writer.write(NOON)
     directory = os.open(tmp_path, os.O_RDONLY)
-    for each in writer.window.files._files:
+    for each in writer.window.spill._files:
         os.dup2(directory, each._file.fileno())
     os.close(directory)
     assert writer.is_known()

@@ -11,10 +11,10 @@ import asyncpg
 from msgspec import Struct
 
 from queenmq.config import Settings
-from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, listed, once
 from queenmq.engine.batching import Batcher
-from queenmq.engine.database import Database
-from queenmq.engine.outcome import OutcomeUnknown
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.outcome import OutcomeUnknown
+from queenmq.engine.postgres.pg_arrays import ACK_ARGUMENTS, PLAIN, listed, once
 from queenmq.engine.waiting import Bell
 from queenmq.errors import InvalidArgument, InvalidStatus, LeaseGone, NotInLease
 from queenmq.model import Ack, Acked, AckStatus, Message

@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from queenmq.engine.dependents import Grant, dependents_of, grants_on, read_grants
+from queenmq.engine.postgres.dependents import Grant, dependents_of, grants_on, read_grants
 from queenmq.errors import ConfigurationError
 from queenmq.sql import ROLES, File
 

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from itertools import compress
 
-from queenmq.engine import dedup, keys, recent_ids
-from queenmq.engine.dedup import DedupWindow
-from queenmq.engine.drafts import Original
+from queenmq.engine.dedup import id_filter as keys
+from queenmq.engine.dedup import partition_ids as recent_ids
+from queenmq.engine.dedup import window as dedup
+from queenmq.engine.dedup.partition_ids import Original, PartitionIds, WrittenIds, give_keys, keys_of
+from queenmq.engine.dedup.window import DedupWindow
 from queenmq.engine.partitions import PartitionInfo, QueueInfo
-from queenmq.engine.recent_ids import RecentIds, WrittenIds, give_keys, keys_of
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -39,7 +40,7 @@ def where(recent, id):
 
 
 def test_ids_below_a_gap_are_known_when_the_gap_is_filled():
-    ids = RecentIds(1, 10)
+    ids = PartitionIds(1, 10)
     add(ids, 12, 1, ["c"], NOON, HOUR)
     assert ids.known == 10
     add(ids, 10, 2, ["a", "b"], NOON, HOUR)
@@ -48,14 +49,14 @@ def test_ids_below_a_gap_are_known_when_the_gap_is_filled():
 
 
 def test_a_gap_whose_content_was_told_is_closed():
-    ids = RecentIds(1, 0)
+    ids = PartitionIds(1, 0)
     add(ids, 5, 5, ["a"] + [None] * 4, NOON, HOUR)
     ids.catch_up(5)
     assert ids.known == 10
 
 
 def test_many_ids_are_found_as_few_are():
-    ids = RecentIds(1, 0)
+    ids = PartitionIds(1, 0)
     every = [str(n) for n in range(100)]
     for n in range(0, 100, 10):
         add(ids, n, 10, every[n : n + 10], NOON + timedelta(seconds=n), HOUR)
@@ -66,7 +67,7 @@ def test_many_ids_are_found_as_few_are():
 
 def test_an_old_id_becomes_a_suspicion_and_then_nothing(monkeypatch):
     monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 2)
-    ids = RecentIds(1, 0)
+    ids = PartitionIds(1, 0)
     add(ids, 0, 3, ["a", "b", "c"], NOON, HOUR)
     assert originals(ids, ["a"]) == {}
     assert suspects(ids, ["a", "x", "c"], HOUR) == ["a", "c"]
@@ -76,7 +77,7 @@ def test_an_old_id_becomes_a_suspicion_and_then_nothing(monkeypatch):
 
 def test_a_suspicion_tells_where_to_look(monkeypatch):
     monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 2)
-    ids = RecentIds(1, 0)
+    ids = PartitionIds(1, 0)
     add(ids, 0, 5, ["a", None, "b", None, "c"], NOON, HOUR)
     add(ids, 5, 4, [None, "a", "d", "a"], NOON, HOUR)
     assert [where(ids, id) for id in ("b", "c", "d", "x")] == [[2], [4], [7], []]
@@ -86,7 +87,7 @@ def test_a_suspicion_tells_where_to_look(monkeypatch):
 def test_in_a_long_partition_there_are_more_places_to_look(monkeypatch):
     monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 2)
     long_ago = 3 * keys.SAME_LOW_BITS + 7
-    ids = RecentIds(1, long_ago)
+    ids = PartitionIds(1, long_ago)
     add(ids, long_ago, 3, ["a", "b", "c"], NOON, HOUR)
     add(ids, long_ago + 8, 3, ["d", "e", "f"], NOON, HOUR)  # with a gap before it
     assert where(ids, "b") == [8 + n * keys.SAME_LOW_BITS for n in range(4)]
@@ -95,7 +96,7 @@ def test_in_a_long_partition_there_are_more_places_to_look(monkeypatch):
 
 def test_thousands_of_packed_ids_are_all_suspected_and_no_others_are(monkeypatch):
     monkeypatch.setattr(recent_ids, "FRESH_IDS_MAX", 10)
-    ids = RecentIds(1, 0)
+    ids = PartitionIds(1, 0)
     every = [str(n) for n in range(5_000)]
     for n in range(0, 5_000, 7):
         part = every[n : n + 7]

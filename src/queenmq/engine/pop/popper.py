@@ -17,12 +17,12 @@ import msgspec
 from msgspec import Struct
 
 from queenmq.config import Settings
-from queenmq.engine.arrays import POP_ARGUMENTS, listed, names, once
 from queenmq.engine.batching import Batcher
-from queenmq.engine.database import Database
 from queenmq.engine.memory import History, Memory
-from queenmq.engine.outcome import OutcomeUnknown
 from queenmq.engine.partitions import check_name
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.outcome import OutcomeUnknown
+from queenmq.engine.postgres.pg_arrays import POP_ARGUMENTS, listed, names, once
 from queenmq.engine.room import Room
 from queenmq.engine.segments import Range, Segment
 from queenmq.engine.waiting import Bell

@@ -1,6 +1,6 @@
-"""Messages that a server kept in a file: stored from there, each once.
+"""Store messages from spool files, each once.
 
-The file's position moves in the transaction that stores its messages (queen.push_spooled), so the call may be
+The transaction that stores the messages also moves the position of the file (queen.push_spooled). So the call may be
 repeated until it is answered, by this process or by the next one.
 """
 
@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine.arrays import PLAIN, PUSH_ARGUMENTS, parameters
-from queenmq.engine.database import Database
-from queenmq.engine.drafts import Flush, IdKey, Original
-from queenmq.engine.memory import History, Memory
-from queenmq.engine.push import ATTEMPTS_MAX, FIND_FLUSH, Pusher
-from queenmq.engine.replication import BARRIER
-from queenmq.engine.requests import PushRequest
+from queenmq.engine.memory import History
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.pg_arrays import PLAIN, PUSH_ARGUMENTS, parameters
+from queenmq.engine.postgres.replication import BARRIER
+from queenmq.engine.push.flush import Flush
+from queenmq.engine.push.push_request import PushRequest
+from queenmq.engine.push.pusher import FIND_FLUSH, Pusher
 from queenmq.engine.waiting import Bell
-from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
+from queenmq.errors import QueenError
 from queenmq.model import FlushMark, Outgoing
 
 PUSH = f"select * from queen.push_spooled({parameters(*[PLAIN] * 3, *PUSH_ARGUMENTS)})"  # noqa: S608 (ours)
@@ -28,7 +28,7 @@ FORGET = "delete from queen.spool_positions where segment_id = $1"
 
 
 class PositionMoved(QueenError):
-    """The file is not at the position it was thought to be at."""
+    """The file is at another position than the caller expected."""
 
     def __init__(self, reached: int) -> None:
         super().__init__(f"the spool file is at position {reached}")
@@ -36,7 +36,7 @@ class PositionMoved(QueenError):
 
 
 class Spooled:
-    """Stores what lies in spool files; a segment is one file, a position is a number of messages."""
+    """Stores messages of spool files. A position is a number of messages of a file."""
 
     def __init__(self, database: Database, history: History, pusher: Pusher, bell: Bell) -> None:
         self._database = database
@@ -45,15 +45,15 @@ class Spooled:
         self._bell = bell
 
     async def positions(self, segment_ids: Sequence[UUID], *, replicated: bool = False) -> dict[UUID, int]:
-        """How many messages of each file are stored; files are left out of which nothing is.
+        """How many messages of each file are stored. Files of which nothing is stored are left out.
 
-        With `replicated` they are on the synchronous standbys too, so that a file may be deleted.
+        With `replicated`, the synchronous standbys have these messages too, so the file may be deleted.
         """
         rows = await self._database.rows(POSITIONS, list(segment_ids), replicated)
         return {row["segment_id"]: row["position"] for row in rows}
 
     async def forget(self, segment_id: UUID) -> None:
-        """The file does not exist any more."""
+        """Forget the position of a file that was deleted."""
         await self._database.rows(FORGET, segment_id)
 
     async def was_stored(self, mark: FlushMark) -> bool:
@@ -63,33 +63,23 @@ class Spooled:
         return bool(await self._database.rows(FIND_FLUSH, mark.partition_ids, mark.froms, mark.flush_id))
 
     async def store(self, segment_id: UUID, start: int, end: int, messages: Sequence[Outgoing]) -> None:
-        """Push the messages and move from one position to the other; without messages, skip what lies there.
+        """Push the messages and move the position from `start` to `end`. Without messages, only move it.
 
-        Raises PositionMoved when that has happened already, or when others have moved on, and what push raises.
+        Raises PositionMoved if the file is not at `start` any more, and what a push raises.
         """
         requests = [self._pusher.check(messages)] if messages else []
-        await self._history.run(lambda memory: self._store_with(memory, segment_id, start, end, requests))
-
-    async def _store_with(
-        self, memory: Memory, segment_id: UUID, start: int, end: int, requests: Sequence[PushRequest]
-    ) -> None:
-        told: dict[IdKey, Original] = {}
-        for _ in range(ATTEMPTS_MAX):
-            flush = await self._pusher.prepare(memory, requests, told)
-            try:
-                row = await self._pusher.write(flush, partial(self._call, segment_id, start, end, flush))
-                if row["reached"] == end:
-                    self._pusher.answers(requests, flush, row if flush.drafts else None)
-                    return
-                told |= self._pusher.learn(flush, row)
-            except (PartitionNotFound, EncryptionRequired) as refusal:
-                await self._pusher.relearn(flush, refusal)
-            except PositionMoved:
-                self._ring(requests)  # who stored it may have had no time to
-                raise
-            finally:
-                self._pusher.finish(flush)
-        raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
+        try:
+            await self._history.run(
+                lambda memory: self._pusher.settle(
+                    memory,
+                    requests,
+                    lambda flush: self._pusher.write(flush, partial(self._call, segment_id, start, end, flush)),
+                    lambda flush, row: self._pusher.remember_and_answer(requests, flush, row),
+                )
+            )
+        except PositionMoved:
+            self._ring(requests)  # the process that stored the messages may have died before it rang
+            raise
 
     async def _call(self, segment_id: UUID, start: int, end: int, flush: Flush, _call_id: int) -> Any:
         row = await self._database.row(PUSH, segment_id, start, end, *self._pusher.arguments(flush))

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from queenmq.api.diagnosis import Check, Severity
-from queenmq.engine.database import Database
-from queenmq.engine.replication import NotReplicated
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.replication import NotReplicated
 
 NAME = "failover"
 SILENT_SECONDS_MAX = 30.0  # a standby reports every ten seconds, unless wal_receiver_status_interval says otherwise

@@ -1,10 +1,10 @@
-"""One place where PostgreSQL is called: the pool, time limits, retries, and errors in our own words.
+"""The one place where PostgreSQL is called: the pool, time limits, retries, and errors in Queen's own words.
 
-A call is one statement and so one transaction, always at READ COMMITTED: the functions are written for it. What
-another transaction made fail (deadlock, serialization failure) is repeated with growing pauses. When the
-connection is lost, nobody knows whether the call happened: calls that may safely happen twice say so and are
-repeated; for the others the caller gets `OutcomeUnknown` and finds out. Who knows that PostgreSQL is away says so
-(`lose`), and nobody waits for it until it is back (`regain`).
+A call is one statement, and so one transaction, always at READ COMMITTED: the functions are written for that. If
+another transaction made a call fail (deadlock, serialization failure), it is repeated with growing pauses. If the
+connection is lost, it is unknown whether the call happened. Calls that may safely happen twice are repeated. For the
+others the caller gets `OutcomeUnknown` and finds out. A caller that notices that PostgreSQL is away says so (`lose`);
+then calls are refused at once until it is back (`regain`).
 """
 
 import asyncio
@@ -21,19 +21,14 @@ import asyncpg
 
 from queenmq.config import Settings
 from queenmq.engine.histogram import SECONDS, Histogram
-from queenmq.engine.outcome import OutcomeUnknown
-from queenmq.engine.pooling import SESSIONS, find_way
-from queenmq.engine.repeated_warning import RepeatedWarning
-from queenmq.engine.replication import NotReplicated, await_standbys
-from queenmq.engine.sessions import CONNECT_SECONDS_MAX, NAMED, Connection, open_session, session_settings, tell, widen
-from queenmq.engine.sqlstates import sentence, translate
-from queenmq.errors import (
-    Closed,
-    DatabaseUnavailable,
-    QueenError,
-    TimedOut,
-    Unavailable,
-)
+from queenmq.engine.postgres import sessions
+from queenmq.engine.postgres.outcome import OutcomeUnknown
+from queenmq.engine.postgres.pooling import SESSIONS, find_way
+from queenmq.engine.postgres.repeated_warning import RepeatedWarning
+from queenmq.engine.postgres.replication import NotReplicated, await_standbys
+from queenmq.engine.postgres.sessions import Connection, open_session, session_settings
+from queenmq.engine.postgres.sqlstates import sentence, translate
+from queenmq.errors import Closed, DatabaseUnavailable, QueenError, TimedOut, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -79,19 +74,21 @@ class Database:
         self._patience = settings.statement_timeout_ms / 1000 + GRACE_SECONDS
         self._way = SESSIONS
         self._pool: Any = None
-        self._attempts: dict[asyncio.Timeout, float] = {}  # calls in flight, and until when
-        self._watch: asyncio.TimerHandle | None = None  # one for all of them: to begin and end one takes a while
-        self._at_hand: list[Connection] = []  # taken from the pool, and used again without asking it
+        self._attempts: dict[asyncio.Timeout, float] = {}  # calls in flight, and their deadlines
+        self._watch: asyncio.TimerHandle | None = None  # one timer for all calls: a timer for each would cost more
+        self._at_hand: list[Connection] = []  # taken from the pool, and used again without giving them back
         self._asking = 0  # calls that wait for the pool
-        self._outside: weakref.WeakSet[Connection] = weakref.WeakSet()  # connections that are not the pool's
+        self._outside: weakref.WeakSet[Connection] = weakref.WeakSet()  # sessions outside the pool
         self._left_at = -math.inf
         self._warned: set[Connection] = set()  # connections on which PostgreSQL has sent a warning during a call
-        self._returns: set[asyncio.Task[None]] = set()  # of connections whose call is being cancelled
+        self._returns: set[asyncio.Task[None]] = (
+            set()
+        )  # connections whose call is being cancelled, on their way back to the pool
         self._repeated = RepeatedWarning(log, "a database call failed and is repeated")
 
     @property
     def away(self) -> bool:
-        """Whether PostgreSQL is away, as far as we were told."""
+        """Whether PostgreSQL is known to be away."""
         return not self._present.is_set()
 
     async def open(self) -> None:
@@ -100,13 +97,13 @@ class Database:
             self._way = await find_way(self.dsn, self._settings.session_dsn)
             self._pool = await asyncpg.create_pool(
                 self.dsn,
-                min_size=0,  # or the pool reconnects by itself during an outage, and logs a traceback each time
+                min_size=0,  # otherwise the pool reconnects by itself during an outage, and logs a traceback each time
                 max_size=self._settings.pool_size_max - self._apart,
                 max_inactive_connection_lifetime=300,
-                timeout=CONNECT_SECONDS_MAX,
+                timeout=sessions.CONNECT_SECONDS_MAX,
                 init=self._prepare,
                 reset=_keep_session,
-                server_settings=NAMED,
+                server_settings=sessions.NAMED,
                 statement_cache_size=STATEMENTS_MAX if self._way.carries_statements else 0,
             )
             await self._pool.release(await self._pool.acquire())
@@ -114,7 +111,7 @@ class Database:
             raise DatabaseUnavailable(f"PostgreSQL cannot be reached: {sentence(error)}") from error
 
     async def close(self) -> None:
-        """Let running calls finish and disconnect; not even a dead network keeps us from it."""
+        """Let running calls finish, and disconnect; within a limited time even if the network is dead."""
         if self._watch is not None:
             self._watch.cancel()
         self._present.set()  # calls that wait for PostgreSQL to return find the pool closed
@@ -126,45 +123,45 @@ class Database:
                     await self._pool.close()
 
     async def connect(self) -> Connection:
-        """A session of one's own, outside the pool and without a pooler of transactions; the caller closes it."""
+        """Open a session outside the pool, not through a pooler of transactions. The caller closes it."""
         dsn = self._settings.session_dsn or self.dsn
         connection = await open_session(dsn, session_settings(self._settings))
         self._outside.add(connection)
         return connection
 
     async def _prepare(self, connection: Connection) -> None:
-        """Make a new connection of the pool ready; where others share its process, nothing is set there."""
-        widen(connection)
+        """Prepare a new connection of the pool. If other clients share its process, nothing is set there."""
+        sessions.widen(connection)
         if self._way.shared:
             # asyncpg would switch off jit while it looks up types, and perhaps not find the process again.
             connection._server_caps = connection._server_caps._replace(jit=False)  # noqa: SLF001
         else:
-            await tell(connection, session_settings(self._settings))
+            await sessions.tell(connection, session_settings(self._settings))
 
     async def leave(self) -> None:
-        """Give up all connections: their server takes no writes any more, and the DSN may lead to another one."""
+        """Close all connections: their server takes no writes any more, and the DSN may lead to another one."""
         if monotonic() < self._left_at + LEAVE_SECONDS:
             return
         self._left_at = monotonic()
         for connection in list(self._outside):
-            connection.terminate()  # whoever uses it connects again
+            connection.terminate()  # its user connects again
         await self._pool.expire_connections()
         while self._at_hand:
             await self._release(self._at_hand.pop())
 
     def lose(self) -> None:
-        """PostgreSQL is away: end the calls in flight, and refuse others at once."""
+        """Note that PostgreSQL is away: end the calls in flight, and refuse others at once."""
         self._present.clear()
         self._end(self._attempts)
 
     def regain(self) -> None:
-        """PostgreSQL is back."""
+        """Note that PostgreSQL is back."""
         self._present.set()
 
     def _end(self, attempts: Iterable[asyncio.Timeout]) -> None:
         now = asyncio.get_running_loop().time()
         for attempt in attempts:
-            with contextlib.suppress(RuntimeError):  # it is ending already
+            with contextlib.suppress(RuntimeError):  # it has ended already
                 attempt.reschedule(now)
 
     def _keep_watch(self) -> None:
@@ -172,7 +169,7 @@ class Database:
             self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
 
     def _look(self) -> None:
-        """End the calls whose time is over."""
+        """End the calls that are past their deadline."""
         self._watch = None
         now = monotonic()
         self._end([attempt for attempt, until in self._attempts.items() if until <= now])
@@ -180,15 +177,15 @@ class Database:
             self._keep_watch()
 
     async def rows(self, query: str, *arguments: object, repeatable: bool = True) -> list[Any]:
-        """Call and answer all rows."""
+        """Call, and return all rows."""
         return await self._call(lambda c: c.fetch(query, *arguments), repeatable)
 
     async def row(self, query: str, *arguments: object, repeatable: bool = True) -> Any:
-        """Call and answer the only row, or None."""
+        """Call, and return the only row, or None."""
         return await self._call(lambda c: c.fetchrow(query, *arguments), repeatable)
 
     async def value(self, query: str, *arguments: object, repeatable: bool = True) -> Any:
-        """Call and answer one value."""
+        """Call, and return one value."""
         return await self._call(lambda c: c.fetchval(query, *arguments), repeatable)
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
@@ -196,11 +193,11 @@ class Database:
         return await self._call(work, True)
 
     async def once(self, call: Callable[[int], Awaitable[T]], outcome: Callable[[], Awaitable[T | None]]) -> T:
-        """Make a call that must not happen twice (`repeatable=False`), and again if its answer was lost.
+        """Make a call that must not happen twice (`repeatable=False`), also if its answer is lost.
 
-        `call` passes its argument, the id of the attempt, to queen.begin_call. `outcome` is asked in between, when
-        the lost attempt has ended or can no longer begin: what did it do? None stands for nothing.
-        Raises OutcomeUnknown when it could not be asked.
+        `call` passes its argument, the id of the attempt, to queen.begin_call. If the answer is lost, and the attempt
+        has ended or can no longer begin, `outcome` returns what it did, or None if it did nothing. Then the call is
+        made again. Raises OutcomeUnknown if `outcome` could not be asked.
         """
         attempt = 0
         while True:
@@ -208,7 +205,7 @@ class Database:
             try:
                 return await call(call_id)
             except NotReplicated:
-                raise  # it has happened
+                raise  # the call has happened
             except OutcomeUnknown as lost:
                 lost.call_id = call_id
                 try:
@@ -223,9 +220,9 @@ class Database:
                     raise
 
     async def abandon(self, call_id: int) -> None:
-        """Make sure that a call whose answer was lost has ended or can no longer begin: then its outcome is decided.
+        """Wait until a call whose answer was lost has ended, or can no longer begin: then its outcome is decided.
 
-        Raises TimedOut when the call runs for longer than any call may.
+        Raises TimedOut if the call runs for longer than any call may.
         """
         attempt = 0
         deadline = monotonic() + self._patience
@@ -236,12 +233,12 @@ class Database:
             await asyncio.sleep(pause_seconds(attempt))
 
     async def _call(self, run: Callable[[Connection], Awaitable[T]], repeatable: bool) -> T:  # noqa: FBT001 (ours alone)
-        """Call, and while PostgreSQL is away wait for its return, as long as this is allowed."""
+        """Call. If PostgreSQL is away, wait for its return, up to `return_seconds_max`."""
         until = monotonic() + self.return_seconds_max
         waited = False
         while True:
             try:
-                # What an earlier attempt has done may be committed on the primary only.
+                # An earlier attempt may have committed something that only the primary has.
                 return await self._call_now(run, repeatable, doubtful=waited and repeatable)
             except OutcomeUnknown:
                 raise
@@ -250,7 +247,7 @@ class Database:
                 if seconds <= 0 or not (self.away or isinstance(error.__cause__, LOST)):
                     raise
             waited = True
-            if not self.away:  # nobody has noticed yet
+            if not self.away:  # the server has not noticed yet
                 await asyncio.sleep(min(seconds, PAUSE_SECONDS_MIN))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -265,7 +262,7 @@ class Database:
             sent = False
             try:
                 async with asyncio.timeout(None) as timeout:
-                    self._attempts[timeout] = math.inf  # which `lose` ends
+                    self._attempts[timeout] = math.inf  # `lose` ends it
                     try:
                         connection = await self._connection()
                         sent = True
@@ -302,11 +299,11 @@ class Database:
             await asyncio.sleep(pause_seconds(attempt))
 
     async def _connection(self) -> Connection:
-        """One that is at hand, or one from the pool; not while PostgreSQL is away."""
+        """A connection at hand, or one from the pool. Refused while PostgreSQL is away."""
         self._check_present()
         while self._at_hand:
             connection = self._at_hand.pop()
-            with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has let go of it
+            with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has dropped it
                 if not connection.is_closed():
                     return connection
                 await self._release(connection)
@@ -317,7 +314,7 @@ class Database:
             self._asking -= 1
         connection.add_log_listener(self._hear)
         try:
-            self._check_present()  # who was told so while we waited would not tell the call
+            self._check_present()  # PostgreSQL may have been lost while this waited for the pool
         except DatabaseUnavailable:
             await self._release(connection)
             raise
@@ -348,12 +345,12 @@ class Database:
                 self._return_later(connection)
                 raise
             if isinstance(error, TimeoutError | asyncio.CancelledError | asyncpg.InternalClientError):
-                connection.terminate()  # asyncpg would wait until PostgreSQL has said that it heard of it
+                connection.terminate()  # otherwise asyncpg waits until PostgreSQL has confirmed the cancellation
             await self._release(connection)
             raise
         if self._asking or len(self._at_hand) >= AT_HAND_MAX or self._pool.is_closing():
             await self._release(connection)
-        else:  # the pool would make a task of it, and whoever waits for the answer would wait for that
+        else:  # to give it back would take a task of asyncpg's, and the caller would wait for it
             self._at_hand.append(connection)
         return answer
 
@@ -366,7 +363,7 @@ class Database:
                 return
 
     def _return_later(self, connection: Connection) -> None:
-        """Let asyncpg cancel an overdue call: a session that waits for a standby would wait on without its client."""
+        """Let asyncpg cancel an overdue call. Without that, a session that waits for a standby waits on."""
         task = asyncio.create_task(self._return(connection))
         self._returns.add(task)
         task.add_done_callback(self._returns.discard)
@@ -376,21 +373,21 @@ class Database:
             async with asyncio.timeout(GRACE_SECONDS):
                 await self._release(connection)
         except (*LOST, asyncpg.PostgresError):
-            with contextlib.suppress(asyncpg.InterfaceError):  # the pool has let go of it
+            with contextlib.suppress(asyncpg.InterfaceError):  # the pool has dropped it
                 connection.terminate()
 
     async def _release(self, connection: Connection) -> None:
         self._warned.discard(connection)
-        with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has let go of it
+        with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool has dropped it
             connection.remove_log_listener(self._hear)
         await self._pool.release(connection)
 
 
 def pause_seconds(attempt: int) -> float:
-    """Exponential, capped, with jitter, so that many callers do not come back at once."""
+    """A pause that doubles with each attempt, up to a limit, with jitter, so that callers do not all come at once."""
     longest: float = min(PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN * 2**attempt)
     return longest * random.uniform(0.5, 1.0)
 
 
 async def _keep_session(_connection: Connection) -> None:
-    """Our calls leave nothing behind in a session, so nothing needs resetting between them."""
+    """Do nothing: calls leave nothing behind in a session that would have to be reset."""

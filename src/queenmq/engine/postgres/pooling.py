@@ -21,7 +21,7 @@ from typing import Self
 import asyncpg
 from msgspec import Struct
 
-from queenmq.engine.sessions import CONNECT_SECONDS_MAX, NAMED, Connection
+from queenmq.engine.postgres.sessions import CONNECT_SECONDS_MAX, NAMED, Connection
 from queenmq.errors import ConfigurationError
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from time import monotonic
 
-from queenmq.engine.embedded import EmbeddedPostgres
+from queenmq.engine.postgres.embedded import EmbeddedPostgres
 from queenmq.errors import QueenError
 
 log = logging.getLogger(__name__)

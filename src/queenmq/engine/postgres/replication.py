@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from queenmq.engine.outcome import OutcomeUnknown
+from queenmq.engine.postgres.outcome import OutcomeUnknown
 
 # An empty message in the log, and so a commit that waits; nothing is written when no standby is waited for.
 BARRIER = """

@@ -1,7 +1,7 @@
-"""Headers: a small object of strings that travels beside a payload, for those who pass messages on.
+"""Headers: a small object of strings that travels beside a payload, for programs that pass messages on.
 
-They are checked and written as JSON once, when they are pushed; from then on nobody looks inside until a consumer
-asks for them. A message without headers has none of this: not even an empty object.
+They are checked and encoded as JSON once, when they are pushed. After that, nothing looks inside until a consumer
+asks for them. A message without headers has not even an empty object.
 """
 
 from collections.abc import Sequence
@@ -22,21 +22,21 @@ _Checked = Annotated[dict[_Name, str], Meta(max_length=HEADERS_MAX)]
 
 
 def encoded(given: Sequence[Headers | None]) -> Sequence[Raw | None] | None:
-    """The headers of some messages as JSON, None where there are none; refuses the first that are not acceptable."""
+    """The headers of messages as JSON, or None for a message without. Refuses the first bad ones."""
     if given.count(None) == len(given):
         return None
-    found = [None if headers is None else _encoded(headers, place) for place, headers in enumerate(given)]
+    found = [None if headers is None else _encoded(headers, index) for index, headers in enumerate(given)]
     return found if any(found) else None
 
 
-def _encoded(headers: Headers, place: int) -> Raw | None:
+def _encoded(headers: Headers, index: int) -> Raw | None:
     try:
         checked: Headers = msgspec.convert(headers, _Checked)
         text = msgspec.json.encode(checked)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InvalidHeaders(f"the headers of message {place} are not acceptable: {error}") from None
+        raise InvalidHeaders(f"the headers of message {index} are not acceptable: {error}") from None
     if len(text) > HEADERS_BYTES_MAX:
-        raise InvalidHeaders(f"the headers of message {place} have {len(text)} bytes; {HEADERS_BYTES_MAX} is the most")
+        raise InvalidHeaders(f"the headers of message {index} have {len(text)} bytes; {HEADERS_BYTES_MAX} is the most")
     if any("\x00" in name or "\x00" in value for name, value in checked.items()):
-        raise InvalidHeaders(f"the headers of message {place} contain the character U+0000")
+        raise InvalidHeaders(f"the headers of message {index} contain the character U+0000")
     return Raw(text) if checked else None

@@ -1,4 +1,4 @@
-"""Which ids are in the log already: from memory where it knows, from the log where it does not."""
+"""Find the originals of transaction ids: in the dedup window if it knows them, otherwise in the log."""
 
 import asyncio
 import logging
@@ -12,48 +12,49 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from queenmq.engine.arrays import BIGINTS, INCARNATION, PLAIN, listed, parameters
-from queenmq.engine.database import Database
-from queenmq.engine.dedup import DedupWindow
-from queenmq.engine.drafts import Flush, IdKey, Keys, Original
+from queenmq.engine.dedup.id_filter import Keys
+from queenmq.engine.dedup.partition_ids import IdKey, Original, WrittenIds
+from queenmq.engine.dedup.window import DedupWindow
 from queenmq.engine.partitions import PartitionInfo
-from queenmq.engine.recent_ids import WrittenIds
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.pg_arrays import BIGINTS, INCARNATION, PLAIN, listed, parameters
 
 RECENT = "select * from queen.recent_ids($1, $2, $3, p_incarnation => $4)"
 FIND_IDS = f"select * from queen.find_ids({parameters(BIGINTS, BIGINTS, PLAIN, INCARNATION)})"  # noqa: S608 (ours)
 
-PAGE_BYTES = 4 << 20  # of ids that are read at once
+PAGE_BYTES = 4 << 20  # of ids that one call reads
 NOT_READ = "a temporary file with transaction ids of the dedup window cannot be read; they are read from the log again"
 
 log = logging.getLogger(__name__)
 
 _ids = msgspec.json.Decoder(list[str | None])
 
-PartitionIds = tuple[PartitionInfo, Sequence[str]]
-Question = tuple[int, str, int]  # partition id, id, as of when
+GivenIds = tuple[PartitionInfo, Sequence[str]]  # ids that are pushed to a partition
+Question = tuple[int, str, int]  # partition id, id, how often the partition's ids had been packed
 
 
-class Originals:
+class DuplicateLookup:
     """Finds the first messages with given ids."""
 
     def __init__(self, database: Database, window: DedupWindow, incarnation: str) -> None:
         self._database = database
         self._window = window
         self._incarnation = incarnation
-        self._loading: dict[int, asyncio.Future[None]] = {}  # by partition: over when its recent ids are known
+        self._loading: dict[int, asyncio.Future[None]] = {}  # by partition id: done when its ids have been read
 
     async def find(
-        self, ids: Sequence[PartitionIds], keys: Keys, clash: Callable[[], Flush | None]
+        self, ids: Sequence[GivenIds], keys: Keys, clash: Callable[[], asyncio.Future[None] | None]
     ) -> dict[IdKey, Original]:
-        """Those of the ids that are there already; a flush in flight that `clash` names is waited for.
+        """The originals of those ids that are in the log.
 
-        True until somebody waits: a flush that is on its way may end.
+        `clash` returns the end of a flush in flight that may carry one of the ids; the lookup waits for it. The result
+        is true until the caller waits for something else: then another flush may end.
         """
         looked_up: dict[Question, Original | None] = {}
         while True:
             await self._load_windows(ids)
             while (seen := self._window.seen(keys)).any() and (other := clash()):
-                await asyncio.shield(other.done)
+                await asyncio.shield(other)
             if not seen.any():  # mostly
                 return {}
             try:
@@ -65,22 +66,27 @@ class Originals:
                 continue
             if not doubtful:
                 return originals
-            looked_up |= dict.fromkeys(doubtful)
-            asked = [(question, offset) for question, offsets in doubtful.items() for offset in offsets]
-            for row in await self._database.rows(
-                FIND_IDS,
-                listed([question[0] for question, _ in asked]),
-                listed([offset for _, offset in asked]),
-                [question[1] for question, _ in asked],
-                self._incarnation,
-            ):
-                question, offset = asked[row["item"] - 1]
-                known = looked_up[question]
-                if known is None or offset < known.offset:
-                    looked_up[question] = Original(offset, row["created_at"])
+            looked_up |= await self._look_up(doubtful)
 
-    async def _load_windows(self, ids: Sequence[PartitionIds]) -> None:
-        """Read the recent ids of partitions that we know nothing of; if somebody else does so, wait."""
+    async def _look_up(self, doubtful: dict[Question, list[int]]) -> dict[Question, Original | None]:
+        """Read the log at these offsets: the first message there with the id of the question, or None."""
+        found: dict[Question, Original | None] = dict.fromkeys(doubtful)
+        asked = [(question, offset) for question, offsets in doubtful.items() for offset in offsets]
+        for row in await self._database.rows(
+            FIND_IDS,
+            listed([question[0] for question, _ in asked]),
+            listed([offset for _, offset in asked]),
+            [question[1] for question, _ in asked],
+            self._incarnation,
+        ):
+            question, offset = asked[row["item"] - 1]
+            known = found[question]
+            if known is None or offset < known.offset:
+                found[question] = Original(offset, row["created_at"])
+        return found
+
+    async def _load_windows(self, ids: Sequence[GivenIds]) -> None:
+        """Read the recent ids of partitions that the window does not have. If another call reads them, wait for it."""
         while loading := [each for partition, _ in ids if (each := self._loading.get(partition.id))]:
             await asyncio.wait(loading)
         unknown = {partition.id: partition for partition, _ in ids if self._window.get(partition.id) is None}
@@ -99,10 +105,10 @@ class Originals:
             over.set_result(None)
 
     async def _load(self, unknown: Mapping[int, PartitionInfo]) -> None:
-        """Page by page, as there may be millions; how far a partition's ids are complete it knows at every moment."""
-        froms: dict[int, int | None] = dict.fromkeys(unknown)  # what is left, in order; None: all of its window
+        """Read page by page, because there may be millions. After each page, `known` of each partition is right."""
+        froms: dict[int, int | None] = dict.fromkeys(unknown)  # what is left: from which offset; None: the whole window
         while froms:
-            told: list[WrittenIds] = []
+            segments: list[WrittenIds] = []
             known: dict[int, int] = {}
             rows = await self._database.rows(RECENT, list(froms), list(froms.values()), PAGE_BYTES, self._incarnation)
             for row in rows:
@@ -110,44 +116,46 @@ class Originals:
                 if row["transaction_ids"] is None:
                     known[partition.id] = row["next_offset"]
                 else:
-                    told.append(told_ids(partition, row["first_offset"], row["transaction_ids"], row["created_at"]))
-                    known[partition.id] = row["first_offset"] + told[-1].count
+                    segments.append(
+                        segment_ids(partition, row["first_offset"], row["transaction_ids"], row["created_at"])
+                    )
+                    known[partition.id] = row["first_offset"] + segments[-1].count
             for partition_id in known:
                 if froms[partition_id] is None:
                     self._window.start(partition_id, 0)
-            self._window.learn(told)
+            self._window.learn(segments)
             for partition_id, offset in known.items():
                 if entry := self._window.get(partition_id):
                     entry.catch_up(offset)
             if not rows or rows[-1]["transaction_ids"] is None:
                 return
             unfinished = rows[-1]["partition_id"]
-            kept = self._window.get(unfinished) is not None  # it may have been too much for our memory
+            kept = self._window.get(unfinished) is not None  # if not, its ids were too many for the window's memory
             left = dict.fromkeys(partition_id for partition_id in froms if partition_id not in known)
             froms = {unfinished: known[unfinished], **left} if kept else left
 
     def _recall(
         self,
-        ids: Sequence[PartitionIds],
+        ids: Sequence[GivenIds],
         keys: Keys,
         seen: NDArray[np.bool_],
         looked_up: dict[Question, Original | None],
     ) -> tuple[dict[IdKey, Original], dict[Question, list[int]]]:
-        """Originals that we know, or have looked up, and what is still to be looked up, with the offsets to look at.
+        """The originals that the window has or that were looked up, and what must be looked up, with the offsets.
 
-        In doubt are ids that are known by their hash or more than once, and those that seem to have left the window,
-        by a clock that is not the log's.
+        An id must be looked up if the window has only its key, has it more than once, or if it seems to have left the
+        dedup window: that is decided by PostgreSQL's clock, not by ours.
         """
         originals: dict[IdKey, Original] = {}
         doubtful: dict[Question, list[int]] = {}
         now = datetime.now(UTC)
-        for partition, suspected, own, filed in self._suspected(ids, keys, seen):
+        for partition, suspected, own, spilled in self._suspected(ids, keys, seen):
             entry = self._window.get(partition.id)
             if entry is None:
                 continue
             window = partition.queue.dedup_window
             fresh = entry.originals(suspected, own)
-            for id, packed, in_files in zip(suspected, entry.suspects(own, window), filed, strict=True):
+            for id, packed, in_files in zip(suspected, entry.suspects(own, window), spilled, strict=True):
                 known = fresh.get(id, [])
                 hashed = packed + in_files
                 if not known and not hashed:
@@ -155,35 +163,35 @@ class Originals:
                 inside = [each for each in known if each.created_at >= now - window]
                 original = inside[-1] if inside else None
                 if hashed or len(known) != 1 or not inside:
-                    key = partition.id, id, entry.packings  # what was fresh when we asked may be packed by now
+                    key = partition.id, id, entry.packings  # fresh ids may be packed while the log is read
                     if key not in looked_up:
                         doubtful[key] = [offset for low_bits in hashed for offset in entry.offsets(low_bits)]
                         doubtful[key] += [each.offset for each in known]
-                    original = looked_up.get(key) or original  # it may have come after we asked
+                    original = looked_up.get(key) or original  # it may have been written after the log was read
                 if original is not None:
                     originals[partition.id, id] = original
         return originals, doubtful
 
     def _suspected(
-        self, ids: Sequence[PartitionIds], keys: Keys, seen: NDArray[np.bool_]
+        self, ids: Sequence[GivenIds], keys: Keys, seen: NDArray[np.bool_]
     ) -> Iterable[tuple[PartitionInfo, Sequence[str], Keys, list[list[int]]]]:
-        """Those of the ids that are perhaps known: few, as a rule; their keys, and what files say of these."""
+        """The ids that may be known, mostly few: for each partition the ids, their keys, and their offsets in files."""
         starts = list(accumulate((len(own) for _, own in ids), initial=0))
-        places = np.flatnonzero(seen)
-        suspected = keys[places]
-        filed = self._window.files.find(suspected)
+        indexes = np.flatnonzero(seen)
+        suspected = keys[indexes]
+        spilled = self._window.spill.find(suspected)
         found: dict[int, list[str]] = defaultdict(list)
-        for place in places.tolist():
-            number = bisect_right(starts, place) - 1
-            found[number].append(ids[number][1][place - starts[number]])
+        for index in indexes.tolist():
+            number = bisect_right(starts, index) - 1
+            found[number].append(ids[number][1][index - starts[number]])
         start = 0
         for number, own in found.items():
             end = start + len(own)
-            yield ids[number][0], own, suspected[start:end], filed[start:end]
+            yield ids[number][0], own, suspected[start:end], spilled[start:end]
             start = end
 
 
-def told_ids(partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> WrittenIds:
-    """The ids of a segment as the database tells them."""
-    told = _ids.decode(ids)
-    return WrittenIds(partition, first_offset, len(told), told, created_at)
+def segment_ids(partition: PartitionInfo, first_offset: int, ids: str, created_at: datetime) -> WrittenIds:
+    """The ids of a segment from a row of PostgreSQL."""
+    decoded = _ids.decode(ids)
+    return WrittenIds(partition, first_offset, len(decoded), decoded, created_at)

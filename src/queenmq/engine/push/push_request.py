@@ -1,6 +1,6 @@
-"""What callers ask to push: checked, and put end to end with what others ask.
+"""Push requests: the messages of a caller, checked, and joined with those of other callers.
 
-Columns instead of messages: thousands of them are looked at a list at a time.
+A request is columns, not messages, because thousands of messages are handled a list at a time.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,8 +10,9 @@ from uuid import UUID
 
 from msgspec import Raw, Struct
 
-from queenmq.engine.headers import encoded
+from queenmq.engine.dedup.partition_ids import without_gaps
 from queenmq.engine.partitions import Name, Partitions, check_name
+from queenmq.engine.push.headers import encoded
 from queenmq.errors import InvalidArgument, InvalidPayload, PayloadTooLarge
 from queenmq.model import Outgoing, Payloads
 from queenmq.model.lazily import Lazily
@@ -20,25 +21,25 @@ from queenmq.model.payloads import NOT_JSON, check_json, cut, json_array
 
 SEGMENT_MESSAGES_MAX = 1_000
 SEGMENT_BYTES_MAX = 1 << 20
-WHOLE_MESSAGES_MIN = 500  # of an array that becomes a segment of its own among others
+WHOLE_MESSAGES_MIN = 500  # from here on, a caller's array becomes a segment of its own
 REQUEST_BYTES_MAX = 256 << 20  # of payloads and headers in one push: PostgreSQL takes a gibibyte, encrypted
 TRANSACTION_ID_CHARACTERS_MAX = 255
 PRODUCER_CHARACTERS_MAX = 255
 
 T = TypeVar("T")
-Column = Sequence[T | None] | None  # None: no message has such a thing
+Column = Sequence[T | None] | None  # None: no message has such a value
 
 
 class Whole(Struct):
     """All messages of one caller, for one partition."""
 
-    places: range
+    indexes: range
     name: Name
     array: bytes
 
 
 class PushRequest(Struct):
-    """The messages of one caller, checked; or those of several, end to end."""
+    """The messages of one caller, checked; or those of several callers, joined."""
 
     queues: Sequence[str]
     partitions: Sequence[str]
@@ -49,8 +50,8 @@ class PushRequest(Struct):
     headers: Column[Raw]
     producers: Column[str]
     byte_count: int
-    array: bytes | None = None  # the payloads as one JSON array, where all go to one partition
-    wholes: Sequence[Whole] = ()  # of several callers, those whose array is a segment as it is
+    array: bytes | None = None  # the payloads as one JSON array, if all go to one partition
+    wholes: Sequence[Whole] = ()  # the arrays of callers that become a segment as they are
 
     @property
     def size(self) -> int:
@@ -59,7 +60,7 @@ class PushRequest(Struct):
 
 
 class Joined(Lazily[bytes | Raw]):
-    """The payloads of several callers, end to end; those of whole arrays are not even cut unless somebody asks."""
+    """The payloads of several callers, joined. Whole arrays are cut only if a single payload is needed."""
 
     def __init__(self, parts: Sequence[Sequence[bytes | Raw]]) -> None:
         self._parts = parts
@@ -73,7 +74,7 @@ class Joined(Lazily[bytes | Raw]):
 
 
 def check(messages: Sequence[Outgoing], partitions: Partitions, payload_bytes_max: int) -> PushRequest:
-    """Refuse what cannot be pushed before it meets other requests."""
+    """Check the messages of one caller, so that a bad one fails no other caller."""
     if isinstance(messages, Payloads):
         return _check_payloads(messages, partitions, payload_bytes_max)
     payloads = [message.payload for message in messages]
@@ -138,7 +139,7 @@ def alike(values: Sequence[object]) -> bool:
     return not values or values.count(values[0]) == len(values)
 
 
-def end_to_end(requests: Sequence[PushRequest]) -> PushRequest:
+def joined(requests: Sequence[PushRequest]) -> PushRequest:
     """Several requests as one, in their order."""
     if len(requests) == 1:
         return requests[0]
@@ -160,7 +161,7 @@ def end_to_end(requests: Sequence[PushRequest]) -> PushRequest:
 
 
 def _wholes(requests: Sequence[PushRequest]) -> Iterator[Whole]:
-    """Large arrays stay as they are; small ones had better share a segment."""
+    """The large arrays, which stay as they are. Small ones share a segment."""
     for (start, end), request in zip(_spans(requests), requests, strict=True):
         fits = request.size <= SEGMENT_MESSAGES_MAX and request.byte_count <= SEGMENT_BYTES_MAX
         if request.array is not None and fits and request.size >= WHOLE_MESSAGES_MIN:
@@ -169,17 +170,17 @@ def _wholes(requests: Sequence[PushRequest]) -> Iterator[Whole]:
 
 
 def _spans(requests: Sequence[PushRequest]) -> Iterable[tuple[int, int]]:
-    """From where to where each request goes when they are put end to end."""
+    """The start and the end of each request in the joined one."""
     return pairwise(accumulate((each.size for each in requests), initial=0))
 
 
 def sizes(requests: Sequence[PushRequest]) -> dict[int, int]:
-    """How many messages each request has, by where it begins when they are put end to end."""
+    """How many messages each request has, by its start in the joined one."""
     return {start: end - start for start, end in _spans(requests)}
 
 
 def _column(columns: Sequence[Column[T]], sizes: Sequence[int]) -> Column[T]:
-    """Columns end to end; where some are missing, there is nothing for so many messages."""
+    """Columns joined. A request without this column has None for each message."""
     if columns.count(None) == len(columns):
         return None
     return list(
@@ -190,7 +191,7 @@ def _column(columns: Sequence[Column[T]], sizes: Sequence[int]) -> Column[T]:
 
 
 def _checked_size(lengths: list[int], headers: Sequence[Raw | None] | None) -> int:
-    """The bytes of a request; refuses more than one call can carry."""
+    """The bytes of a request. Refuses a request that is too large for one call."""
     size = sum(lengths)
     if headers is not None:
         size += sum(map(len, filter(None, headers)))
@@ -205,12 +206,12 @@ def _check_request_size(size: int) -> None:
 
 def _check_lengths(lengths: list[int], bytes_max: int) -> None:
     if max(lengths) > bytes_max:
-        place = next(place for place, length in enumerate(lengths) if length > bytes_max)
-        raise PayloadTooLarge(f"message {place} has {lengths[place]} bytes; {bytes_max} is the most")
+        index = next(index for index, length in enumerate(lengths) if length > bytes_max)
+        raise PayloadTooLarge(f"message {index} has {lengths[index]} bytes; {bytes_max} is the most")
 
 
 def _stretches(lengths: list[int]) -> Iterator[tuple[int, int]]:
-    """Stretches of payloads that are checked together: not all at once, because that takes memory."""
+    """Ranges of payloads that are checked together. All at once would take too much memory."""
     start = size = 0
     for end, length in enumerate(lengths) if sum(lengths) > SEGMENT_BYTES_MAX else ():
         if size + length > SEGMENT_BYTES_MAX and end > start:
@@ -221,7 +222,7 @@ def _stretches(lengths: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _checked_array(payloads: list[bytes], lengths: list[int], first: int) -> bytes:
-    """The payloads as an array, known to be JSON; refuses the first that is not; `first` is the first one's place."""
+    """The payloads as one JSON array. Refuses the first payload that is not JSON; the first one has index `first`."""
     joined = json_array(payloads)
     try:
         if not joined.isascii():
@@ -231,13 +232,13 @@ def _checked_array(payloads: list[bytes], lengths: list[int], first: int) -> byt
             return joined
     except NOT_JSON:
         pass
-    for place, payload in enumerate(payloads, first):
-        check_json(payload, place)
+    for index, payload in enumerate(payloads, first):
+        check_json(payload, index)
     raise InvalidPayload("the payloads are not JSON")
 
 
 def _same(pieces: Sequence[Raw], payloads: Sequence[bytes], lengths: list[int]) -> bool:
-    """Whether the commas that were found are those between the payloads, not some inside them."""
+    """Whether the array was cut at the commas between the payloads, not at commas inside them."""
     found = list(map(len, pieces))
     return found == lengths or found == [len(payload.strip(b" \t\n\r")) for payload in payloads]
 
@@ -252,7 +253,7 @@ def _check_producer(producer: str) -> None:
 
 
 def _check_ids(ids: Sequence[str | None]) -> None:
-    known = given(ids)
+    known = without_gaps(ids)
     joined = "".join(known)
     is_empty = len(known) < len(ids) and "" in ids
     if is_empty or max(map(len, known)) > TRANSACTION_ID_CHARACTERS_MAX or "\x00" in joined:
@@ -266,10 +267,5 @@ def _check_ids(ids: Sequence[str | None]) -> None:
 
 
 def given_any(values: Sequence[T | None]) -> Sequence[T | None] | None:
-    """The values, or None when there is nothing in it."""
+    """The values, or None if all of them are None."""
     return None if values[0] is None and values.count(None) == len(values) else values
-
-
-def given(ids: Sequence[str | None]) -> Sequence[str]:
-    """The ids without the gaps."""
-    return ids if all(ids) else list(filter(None, ids))  # type: ignore[return-value]

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from queenmq.engine import ack
-from queenmq.engine.arrays import ACK_ARGUMENTS, PLAIN, PUSH_ARGUMENTS, once
-from queenmq.engine.database import Database
-from queenmq.engine.drafts import Flush, IdKey, Original
+from queenmq.engine.ack import acker as ack
 from queenmq.engine.memory import History, Memory
-from queenmq.engine.push import ATTEMPTS_MAX, Pusher
-from queenmq.engine.requests import PushRequest
+from queenmq.engine.postgres.database import Database
+from queenmq.engine.postgres.pg_arrays import ACK_ARGUMENTS, PLAIN, PUSH_ARGUMENTS, once
+from queenmq.engine.push.flush import Flush
+from queenmq.engine.push.push_request import PushRequest
+from queenmq.engine.push.pusher import Pusher
 from queenmq.engine.waiting import Bell
-from queenmq.errors import EncryptionRequired, InvalidArgument, PartitionNotFound, QueenError
+from queenmq.errors import QueenError
 from queenmq.model import Ack, Outgoing, Pushed
 
 TRANSACT = once("transact", *ACK_ARGUMENTS, PLAIN, *PUSH_ARGUMENTS)
@@ -46,7 +46,9 @@ class Transactor:
         try:
             ack.check(acks)
             requests = [self._pusher.check(messages)] if messages else []
-            return await self._history.run(lambda memory: self._run(memory, acks, requests, required_leases))
+            answers = await self._history.run(lambda memory: self._run(memory, acks, requests, required_leases))
+            await self._wake(acks)
+            return answers[0] if answers else []
         finally:
             self._running -= 1
             if not self._running:
@@ -58,29 +60,20 @@ class Transactor:
 
     async def _run(
         self, memory: Memory, acks: Sequence[Ack], requests: list[PushRequest], required_leases: Sequence[UUID]
-    ) -> Sequence[Pushed]:
-        told: dict[IdKey, Original] = {}
-        for _ in range(ATTEMPTS_MAX):
-            flush = await self._pusher.prepare(memory, requests, told)
-            try:
-                row = await self._call(acks, flush, required_leases)
-                if row["first_offsets"] is None and flush.drafts:
-                    told |= self._pusher.learn(flush, row)
-                    continue
-                return await self._done(acks, requests, flush, row)
-            except (PartitionNotFound, EncryptionRequired) as refusal:
-                await self._pusher.relearn(flush, refusal)
-            finally:
-                self._pusher.finish(flush)
-        raise InvalidArgument("other writers kept pushing the same transaction ids; nothing was written")
+    ) -> Sequence[Sequence[Pushed]]:
+        return await self._pusher.settle(
+            memory,
+            requests,
+            lambda flush: self._call(acks, flush, required_leases),
+            lambda flush, row: self._pusher.remember_and_answer(requests, flush, row),
+        )
 
-    async def _done(self, acks: Sequence[Ack], requests: list[PushRequest], flush: Flush, row: Any) -> Sequence[Pushed]:
-        answers = self._pusher.answers(requests, flush, row if flush.drafts else None)
+    async def _wake(self, acks: Sequence[Ack]) -> None:
+        """Wake the polls of the queues whose partitions are free again."""
         if acks:
-            with contextlib.suppress(QueenError):  # it has happened, even if nobody can be woken for it now
+            with contextlib.suppress(QueenError):  # the transaction has happened, even if no poll can be woken now
                 for queue in await self._database.rows(QUEUES, list({each.partition_id for each in acks})):
                     self._bell.ring(queue["name"])
-        return answers[0] if answers else []
 
     async def _call(self, acks: Sequence[Ack], flush: Flush, required_leases: Sequence[UUID]) -> Any:
         arguments = [*ack.arguments(ack.gather(acks)), list(required_leases), *self._pusher.arguments(flush)]

@@ -1,0 +1,1 @@
+"""Ack: what consumers say of their messages, alone or together with pushes."""

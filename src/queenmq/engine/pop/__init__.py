@@ -1,0 +1,1 @@
+"""Pop: requests of consumers become leases, and leases become messages."""

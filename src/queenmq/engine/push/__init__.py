@@ -1,0 +1,1 @@
+"""Push: from the messages of callers to segments in the log."""
