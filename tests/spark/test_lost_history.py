@@ -111,8 +111,9 @@ async def test_a_stream_goes_on_exactly_when_nothing_was_lost(stream, replicatio
     assert await asked(history.dsn, PLACE) == 15
 
 
-async def test_a_running_query_fails_with_the_sentence_when_its_position_was_lost(copying, replication):
-    history = await Going(replication, "promoted").prepare()
+@pytest.mark.parametrize("kind", LOSSES)
+async def test_a_running_query_fails_with_the_sentence_when_its_position_was_lost(copying, replication, kind):
+    history = await Going(replication, kind).prepare()
     await push(history.dsn, 100, 101)
     query = copying(history.dsn)
     await caught_up(query)

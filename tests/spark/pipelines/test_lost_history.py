@@ -16,7 +16,7 @@ from queenmq.spark.pipelines.job import Job
 from queenmq.spark.pipelines.lost import StepsLost
 from queenmq.spark.pipelines.manifest import Manifest
 from queenmq.spark.pipelines.store import Store
-from tests.spark.histories import Going, push
+from tests.spark.histories import LOSSES, Going, push
 
 
 class Archive:
@@ -68,8 +68,9 @@ def place(tmp_path):
     return str(tmp_path / "archive")
 
 
-async def test_lost_steps_are_named_and_set_aside_only_on_request(spark, replication, place):
-    going = await Going(replication, "promoted").prepare()
+@pytest.mark.parametrize("kind", LOSSES)
+async def test_lost_steps_are_named_and_set_aside_only_on_request(spark, replication, place, kind):
+    going = await Going(replication, kind).prepare()
     kept = Archive(spark, going.dsn, place)
     await push(going.dsn, 100, 101)
     await kept.run()
