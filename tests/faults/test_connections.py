@@ -8,6 +8,7 @@ import pytest
 
 from queenmq.engine import waiting
 from queenmq.engine.postgres import database as engine_database
+from queenmq.engine.postgres import sessions
 from queenmq.engine.upkeep import inbox, leader
 from queenmq.errors import DatabaseUnavailable
 from queenmq.model import Ack, Outgoing, PopRequest
@@ -143,7 +144,7 @@ async def test_a_leader_that_is_cut_again_and_again_leads_again(open_engine, pro
 
 async def test_a_network_that_says_nothing_is_given_up(open_engine, proxy, monkeypatch):
     monkeypatch.setattr(engine_database, "GRACE_SECONDS", 0.3)
-    monkeypatch.setattr(engine_database, "CONNECT_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(sessions, "CONNECT_SECONDS_MAX", 0.3)
     engine = await open_engine(proxy.dsn, statement_timeout_ms=200, lock_timeout_ms=200)
     await engine.push(messages(1))
     popped = await engine.pop(ORDERS)
@@ -180,7 +181,7 @@ async def test_a_network_that_pauses_for_a_moment_costs_nothing(engine, proxy):
 
 async def test_an_engine_can_be_closed_while_the_network_says_nothing(open_engine, proxy, connection, monkeypatch):
     monkeypatch.setattr(engine_database, "GRACE_SECONDS", 0.3)
-    monkeypatch.setattr(engine_database, "CONNECT_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(sessions, "CONNECT_SECONDS_MAX", 0.3)
     monkeypatch.setattr(engine_database, "CLOSE_SECONDS_MAX", 0.5)
     monkeypatch.setattr(inbox, "ANSWER_SECONDS_MAX", 0.5)
     engine = await open_engine(proxy.dsn, statement_timeout_ms=200, lock_timeout_ms=200, upkeep=True)
