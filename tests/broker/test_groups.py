@@ -9,7 +9,7 @@ from tests.broker.shorthand import ack, data, pop, push, refused
 
 GROUP_KEYS = {
     "name", "queueName", "topics", "members", "totalLag", "maxTimeLag", "partitionsWithLag", "state",
-    "subscriptionMode", "subscriptionTimestamp", "subscriptionCreatedAt",
+    "subscriptionMode", "subscriptionTimestamp", "subscriptionCreatedAt", "paused",
 }  # fmt: skip
 PLACE_KEYS = {
     "partition", "offsetLag", "timeLagSeconds", "leaseActive", "workerId", "lastConsumedAt", "totalConsumed",
