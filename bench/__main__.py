@@ -22,6 +22,7 @@ CASES = (
     "failover",
     "sdk",
     "jobs",
+    "earlier",
     "sizing",
     "spark",
 )
