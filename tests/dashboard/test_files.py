@@ -88,6 +88,6 @@ def test_every_module_that_is_imported_is_there():
 
 
 def test_the_greeting_names_the_dashboard(server):
-    greeting = [server.process.stdout.readline() for _ in range(2)]  # after the first line, which the fixture has read
+    greeting = [server.process.stdout.readline() for _ in range(3)]  # after the first line, which the fixture has read
     assert any(line.split() == ["dashboard", f"{server.url}/"] for line in greeting), greeting
     assert httpx.get(f"{server.url}/").text.startswith("<!doctype html>")
