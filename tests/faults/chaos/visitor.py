@@ -10,11 +10,11 @@ from uuid import UUID
 
 import httpx
 
-from queenmq.broker import wire
 from queenmq.engine.pop.popper import Popped, Run
 from queenmq.engine.segments import Segment
 from queenmq.errors import LeaseGone, Unavailable
 from queenmq.model import OFFSET_DIGITS, Ack, Acked, Lease, Message, Outgoing, PopRequest, Pushed
+from queenmq.service.ids import id_text, partition_number
 from tests.faults.chaos.diary import Diary
 from tests.faults.chaos.worker import Worker
 
@@ -51,7 +51,7 @@ class Remote:
         assert statuses <= {"queued", "duplicate"}, answers
         return [
             Pushed(
-                wire.partition_number(each["partition_id"]),
+                partition_number(each["partition_id"]),
                 int(each["message_id"][-OFFSET_DIGITS:], 16),
                 UNKNOWN,
                 duplicate=each["status"] == "duplicate",
@@ -75,7 +75,7 @@ class Remote:
         leases: dict[str, Lease] = {}
         runs = []
         for each in answer.json()["messages"]:
-            id, partition_id = UUID(each["leaseId"]), wire.partition_number(each["partitionId"])
+            id, partition_id = UUID(each["leaseId"]), partition_number(each["partitionId"])
             lease = Lease(id, request.group, 0, each["queue"], each["partition"], partition_id, UNKNOWN)
             array = json.dumps([each["data"]]).encode()
             segment = Segment(partition_id, each["offset"], 1, UNKNOWN, array, None, None, None, None)
@@ -122,7 +122,7 @@ class Remote:
     def _ack(self, ack: Ack) -> dict[str, Any]:
         return {
             "transactionId": self._names[ack.partition_id, ack.offset],
-            "partitionId": wire.partition_text(ack.partition_id),
+            "partitionId": id_text(ack.partition_id),
             "leaseId": str(ack.lease_id),
             "consumerGroup": self._groups[ack.lease_id],
             "status": ack.status,
