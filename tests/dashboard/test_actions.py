@@ -73,6 +73,34 @@ def test_a_group_is_moved_after_a_look_at_what_that_means(api, visit, queue):
     assert api.lag(queue, "g") == 4
 
 
+def test_a_queue_and_a_group_are_paused_and_resumed(api, visit, queue):
+    api.push(queue, 1)
+    api.pop(queue, consumerGroup="g")
+    page = visit(f"queues/{queue}?tab=groups")
+
+    def switch(verb, name, tells):
+        page.get_by_role("button", name=f"{verb} {name}", exact=True).click()
+        page.get_by_role("dialog").get_by_role("button", name=verb, exact=True).click()
+        shown(page, tells)
+
+    def is_paused():
+        [group] = [each for each in api.get("/consumer-groups") if each["queueName"] == queue]
+        return api.get(f"/status/queues/{queue}")["queue"]["paused"], group["paused"]
+
+    switch("Pause", queue, f"Deliveries of {queue} are paused.")
+    assert is_paused() == (True, True)  # no group gets anything
+    switch("Resume", f"g on {queue}", f"g on {queue} is not paused itself: its queue is. Resume {queue}.")
+    switch("Resume", queue, f"Deliveries of {queue} go on.")
+    switch("Pause", f"g on {queue}", f"Deliveries of g on {queue} are paused.")
+    becomes(page, "g", "State", "stable paused")
+    assert is_paused() == (False, True)
+    page.goto(f"{api.url}/#/")
+    shown(page, f"Deliveries of g on {queue} are paused.")
+    page.goto(f"{api.url}/#/queues/{queue}?tab=groups")
+    switch("Resume", f"g on {queue}", f"Deliveries of g on {queue} go on.")
+    assert is_paused() == (False, False)
+
+
 def test_a_group_is_forgotten(api, visit, queue):
     api.push(queue, 1)
     api.pop(queue, consumerGroup="g")

@@ -64,6 +64,7 @@ function doctor(checkup) {
 function behind(group) {
   const name = `${groupName(group.name)} on ${group.queueName}`;
   const href = to(["queues", group.queueName], { tab: "groups", group: group.name });
+  if (group.paused) return { tone: "warn", what: `Deliveries of ${name} are paused.`, hint: "Consumers get nothing until it is resumed.", href, size: group.totalLag };
   const backlog = `${counted(group.totalLag, "message")}, the oldest ${duration(group.maxTimeLag)} old`;
   if (group.state === "Dead")
     return { tone: "warn", what: `No consumer has got a message as ${name} yet.`, hint: `${backlog}.`, href, size: group.totalLag };

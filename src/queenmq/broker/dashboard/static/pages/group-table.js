@@ -9,6 +9,7 @@ import { Confirm, OpenDialog } from "../ui/dialog.js";
 import { say } from "../ui/notices.js";
 import { Badge } from "../ui/parts.js";
 import { Table } from "../ui/table.js";
+import { PauseButton, Paused } from "./pause.js";
 import { Seek } from "./seek.js";
 
 const STATES = {
@@ -37,7 +38,7 @@ export function GroupTable({ groups, refresh, within }) {
 
 function State(row) {
   const [tone, word, title] = STATES[row.state] ?? ["", row.state, ""];
-  return html`<${Badge} tone=${tone} title=${title}>${word}<//>`;
+  return html`<${Badge} tone=${tone} title=${title}>${word}<//>${row.paused && html` <${Paused} />`}`;
 }
 
 function CatchUp(row) {
@@ -56,6 +57,7 @@ const Actions = ({ row, refresh }) => {
   const name = `${groupName(row.name)} on ${row.queueName}`;
   return html`<span class="row-actions">
     <${OpenDialog} label="Seek …" name=${`Seek ${name}`} dialog=${(close) => html`<${Seek} group=${row.name} queue=${row.queueName} lag=${row.totalLag} close=${close} done=${refresh} />`} />
+    <${PauseButton} queue=${row.queueName} group=${row.name} paused=${row.paused} done=${refresh} />
     <${OpenDialog} label="Forget …" name=${`Forget ${name}`} dialog=${(close) => html`<${Forget} row=${row} close=${close} done=${refresh} />`} />
   </span>`;
 };

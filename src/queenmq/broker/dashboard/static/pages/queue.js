@@ -11,6 +11,7 @@ import { Confirm, OpenDialog } from "../ui/dialog.js";
 import { say } from "../ui/notices.js";
 import { Badge, Empty, Header, Polled, Section, Stat, Stats, Tabs } from "../ui/parts.js";
 import { GroupTable } from "./group-table.js";
+import { PauseButton, Paused } from "./pause.js";
 import { PushMessage } from "./push-message.js";
 import { Partitions } from "./queue-partitions.js";
 import { Settings } from "./queue-settings.js";
@@ -38,6 +39,7 @@ export function Queue({ queue, query }) {
   const options = poll.data?.queue.options;
   return html`<${Header} title=${queue} crumbs=${[["Queues", to(["queues"])]]} lead=${labels(poll.data?.queue)}>
       ${may("producer") && html`<${OpenDialog} label="Push a message" tone="primary" dialog=${(close) => html`<${PushMessage} queue=${queue} close=${close} done=${poll.refresh} />`} />`}
+      ${may("admin") && poll.data && html`<${PauseButton} queue=${queue} paused=${poll.data.queue.paused} done=${poll.refresh} />`}
       ${may("admin") && html`<${OpenDialog} label="Clear …" dialog=${(close) => html`<${Clear} queue=${queue} close=${close} done=${poll.refresh} />`} />`}
       ${may("admin") && html`<${OpenDialog} label="Delete …" dialog=${(close) => html`<${Delete} queue=${queue} close=${close} />`} />`}
     <//>
@@ -68,6 +70,7 @@ function Activity({ data, queue }) {
       <${Stat} label="Stored" value=${count(totals.total)} unit="messages" note=${options.maxSize ? `at most ${count(options.maxSize)} unfinished` : "no limit"} />
       <${Stat} label="Partitions" value=${count(partitionCount)} href=${to(["queues", queue], { tab: "partitions" })} />
     <//>
+    ${data.queue.paused && html`<p class="remark warn"><${Paused} /> Consumers of this queue get nothing until it is resumed. Pushes go on.</p>`}
     ${data.unread && html`<p class="remark warn">No group reads ${data.lines.length === 0 ? "this queue" : counted(data.unread.partitions, "of its partitions", "of its partitions")}: ${counted(data.unread.messages, "message waits", "messages wait")} there. <code>queen pop ${queue}</code> takes one.</p>`}
     <${Section} title="The last hour" note="counted once a minute">
       ${known.length === 0

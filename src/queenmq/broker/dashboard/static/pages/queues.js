@@ -10,6 +10,7 @@ import { OpenDialog } from "../ui/dialog.js";
 import { Badge, Empty, Header, Polled } from "../ui/parts.js";
 import { SavedFilters } from "../ui/saved.js";
 import { Table } from "../ui/table.js";
+import { Paused } from "./pause.js";
 import { CreateQueue } from "./queue-create.js";
 
 const SECONDS = 5;
@@ -23,6 +24,7 @@ const FILTERS = {
   lagging: ["Behind for over a minute", (row) => row.oldest > 60],
   dead: ["With dead letters", (row) => row.dead > 0],
   retrying: ["Retrying", (row) => row.retrying > 0],
+  paused: ["Paused", (row) => row.paused],
 };
 
 /** All queues with what groups and counts know of them. */
@@ -50,6 +52,7 @@ function row(queue, groups, unread, rates) {
   const waits = behind.map(secondsToCatchUp);
   return {
     name: queue.name,
+    paused: queue.paused,
     labels: [queue.namespace, queue.task].filter(Boolean).join(" · "),
     in: rates?.pushedPerSecond ?? null,
     out: rates?.completedPerSecond ?? null,
@@ -67,7 +70,7 @@ function row(queue, groups, unread, rates) {
 }
 
 const COLUMNS = [
-  { key: "name", label: "Queue", value: (row) => row.name, cell: (row) => html`<a href=${to(["queues", row.name])}>${row.name}</a>${row.labels && html`<span class="note under">${row.labels}</span>`}` },
+  { key: "name", label: "Queue", value: (row) => row.name, cell: (row) => html`<a href=${to(["queues", row.name])}>${row.name}</a>${row.paused && html` <${Paused} />`}${row.labels && html`<span class="note under">${row.labels}</span>`}` },
   { key: "in", label: "In", num: true, value: (row) => row.in, cell: (row) => rate(row.in), hint: "Messages pushed per second, in the last counted minute" },
   { key: "out", label: "Out", num: true, value: (row) => row.out, cell: (row) => rate(row.out), hint: "Messages finished per second, in the last counted minute" },
   { key: "pending", label: "Backlog", num: true, value: (row) => row.pending, cell: (row) => count(row.pending), hint: "Messages that the slowest group has yet to take" },
