@@ -10,7 +10,7 @@ BUTTONS = {
     "read-only": set(),
     "consumer": set(),
     "producer": {"Push a message"},
-    "admin": {"Push a message", "Clear …", "Delete …"},
+    "admin": {"Push a message", "Pause …", "Clear …", "Delete …"},
 }
 
 

@@ -39,7 +39,7 @@ export function Queue({ queue, query }) {
   const options = poll.data?.queue.options;
   return html`<${Header} title=${queue} crumbs=${[["Queues", to(["queues"])]]} lead=${labels(poll.data?.queue)}>
       ${may("producer") && html`<${OpenDialog} label="Push a message" tone="primary" dialog=${(close) => html`<${PushMessage} queue=${queue} close=${close} done=${poll.refresh} />`} />`}
-      ${may("admin") && poll.data && html`<${PauseButton} queue=${queue} paused=${poll.data.queue.paused} done=${poll.refresh} />`}
+      ${may("admin") && html`<${PauseButton} queue=${queue} paused=${poll.data?.queue.paused} done=${poll.refresh} />`}
       ${may("admin") && html`<${OpenDialog} label="Clear …" dialog=${(close) => html`<${Clear} queue=${queue} close=${close} done=${poll.refresh} />`} />`}
       ${may("admin") && html`<${OpenDialog} label="Delete …" dialog=${(close) => html`<${Delete} queue=${queue} close=${close} />`} />`}
     <//>
