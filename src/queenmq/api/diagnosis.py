@@ -151,6 +151,6 @@ class Verify(Call[Verification], frozen=True):
 
 
 class CheckUp(Call[Checkup], frozen=True):
-    """Look for what hurts: who has access, PostgreSQL's settings, its clock, old transactions, the disks."""
+    """Look for problems: open access, PostgreSQL's settings and clock, old transactions, full disks."""
 
     endpoints = (Endpoint("GET", "/api/v1/doctor", "admin"),)

@@ -24,11 +24,11 @@ from queenmq.broker import heap
 from queenmq.config import Settings
 from queenmq.errors import Busy
 
-SMALL_BYTES = 256 << 10  # larger bodies are large
+SMALL_BYTES = 256 << 10  # larger bodies go to the lane for large ones
 SMALL_PART = 4  # of the limit: the room for small bodies is this part of that for large ones
 ARRIVING_PART = 4
 SHARE, SMALL_SHARE = 0.5, 0.75  # of a lane, for one queue
-ITEM, ITEM_BYTES = b'"queue"', 256  # how an item is recognised, and what it takes beside its text
+ITEM, ITEM_BYTES = b'"queue"', 256  # the text that each item has, and the memory that an item takes beside its text
 WAIT_SECONDS_MAX = 30.0
 HEAP_BYTES_MAX = 16 << 20  # of one request; before and after a larger one the heap is cleaned up
 STALLED_SECONDS = 3.0  # without a byte, after which a client may not keep others waiting
@@ -39,7 +39,7 @@ _IN_BODY = re.compile(rb'"queue"\s*:\s*"((?:[^"\\]|\\.)*)"')
 
 
 class Lane:
-    """Room for so many bytes of requests that are worked on; a single request that is larger gets in alone."""
+    """A limit of bytes for requests in work. If a single request is larger than the limit, it is admitted alone."""
 
     def __init__(self, bytes_max: int, share: float) -> None:
         self.used = 0
@@ -64,7 +64,7 @@ class Lane:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
                 await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # admitted in the very moment
+            if turn.done() and not turn.cancelled():  # it was admitted just before the error
                 self.leave(queue, size)
             else:
                 self._forget(queue, size, turn)
@@ -74,7 +74,7 @@ class Lane:
             raise
 
     def leave(self, queue: str, size: int) -> None:
-        """A request is over."""
+        """Give back the room of a request that has ended."""
         self.used -= size
         self._used_by[queue] -= size
         if not self._used_by[queue]:
@@ -101,7 +101,7 @@ class Lane:
             for queue in list(self._waiting):
                 size, turn = self._waiting[queue][0]
                 if self._is_past_share(queue, size):
-                    continue  # it waits for its own queue, and others overtake it
+                    continue  # its queue has used its share, so requests of other queues go first
                 if not self._fits(queue, size):
                     return
                 self._take(queue, size)
@@ -114,17 +114,17 @@ class Lane:
         own = self._waiting.pop(queue)
         own.remove((size, turn))
         if own:
-            self._waiting[queue] = own  # behind the others
+            self._waiting[queue] = own  # its next turn comes after those of the other queues
 
 
 class Reader(Protocol):
     """A connection that reads a body."""
 
     def read_on(self) -> None:
-        """Read again, after `arrived` has said no."""
+        """Continue to read, after `arrived` returned False."""
 
     def give_up(self) -> None:
-        """Send the client away: it is too slow."""
+        """Refuse the request, because its client is too slow."""
 
 
 class HasBody(Protocol):
@@ -143,7 +143,7 @@ class Arrival(Struct, gc=False):
     """A body that is not complete."""
 
     reader: Reader
-    heard_at: float  # when something of it came
+    heard_at: float  # when the last piece came
     held_back: bool = False
 
 
@@ -155,18 +155,18 @@ class Intake:
         self._large = Lane(settings.bodies_bytes_max, SHARE)
         self._small = Lane(settings.bodies_bytes_max // SMALL_PART, SMALL_SHARE)
         self._arriving_max = settings.bodies_bytes_max // ARRIVING_PART
-        self._arriving: dict[HasBody, int] = {}  # bytes of bodies that came in pieces, and that no lane has taken
+        self._arriving: dict[HasBody, int] = {}  # bytes of bodies that are not in a lane yet
         self._arriving_bytes = 0
         self._arrivals: dict[HasBody, Arrival] = {}
-        self._entered: dict[HasBody, tuple[Lane, str, int]] = {}  # where the bodies take room that are worked on
-        self._last_turns: dict[str, int] = {}  # of queues: when the body of one was last complete
+        self._entered: dict[HasBody, tuple[Lane, str, int]] = {}  # the lanes of requests in work
+        self._last_turns: dict[str, int] = {}  # by queue: the number of its last complete body
         self._turns = 0
         self._watch: asyncio.TimerHandle | None = None
 
     # -- while a body arrives
 
     def arrived(self, request: HasBody, size: int, reader: Reader) -> bool:
-        """Some of a body has come, and more is missing; False: the reader has to stop until it is called."""
+        """Note a piece of a body that is not complete. Returns False if the reader must stop until `read_on`."""
         arrival = self._arrivals.get(request)
         if arrival is None:
             arrival = self._arrivals[request] = Arrival(reader, 0.0)
@@ -185,13 +185,13 @@ class Intake:
         return self._arriving_bytes <= bytes_max or self._is_next(request)
 
     def _is_next(self, request: HasBody) -> bool:
-        """Whether this body is the one that is read to its end, however little room there is."""
+        """Whether this body may be read to its end even if there is no room: that is allowed for one at a time."""
         if self._large.used > self._arriving_max or self._large.waiting_bytes:
             return False
         return request is min(self._arrivals, key=lambda each: self._last_turns.get(each.queue, 0))
 
     def arrived_whole(self, request: HasBody) -> None:
-        """The body is complete, or will never be."""
+        """Note that a body is complete, or that the rest of it will not come."""
         if self._arrivals.pop(request, None) is not None:
             self._turns += 1
             self._last_turns[request.queue] = self._turns
@@ -200,7 +200,7 @@ class Intake:
             self._read_on()
 
     def forget(self, request: HasBody) -> None:
-        """What came of the body is not kept any more, or counted in a lane."""
+        """Stop counting a body as arriving, because it was dropped or has entered a lane."""
         self.arrived_whole(request)
         self._arriving_bytes -= self._arriving.pop(request, 0)
         self._read_on()
@@ -213,7 +213,7 @@ class Intake:
                 arrival.reader.read_on()
 
     def _give_up_stalled(self) -> None:
-        """While bodies are held back, those that do not come any further give up their room."""
+        """While bodies are held back, refuse bodies of which nothing has come for STALLED_SECONDS."""
         self._watch = None
         if any(each.held_back for each in self._arrivals.values()):
             limit = monotonic() - STALLED_SECONDS
@@ -225,7 +225,7 @@ class Intake:
     # -- when it is complete
 
     async def admit(self, request: HasBody, queue: str, body: bytes) -> None:
-        """Wait until the request may be worked on; from then on it takes room until it is answered."""
+        """Wait for room in a lane. The request keeps it until `release`."""
         lane = self._large if len(body) > SMALL_BYTES else self._small
         size = len(body) + ITEM_BYTES * min(self._items_max, body.count(ITEM))
         await lane.enter(queue, size)
@@ -235,7 +235,7 @@ class Intake:
             heap.give_back()
 
     def release(self, request: HasBody) -> None:
-        """The request is answered, or given up."""
+        """Give back the room of a request that is answered or was cancelled."""
         self.forget(request)
         if (entered := self._entered.pop(request, None)) is not None:
             lane, queue, size = entered

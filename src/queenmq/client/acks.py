@@ -1,4 +1,4 @@
-"""The acks of all consumers of a process: while some are on their way, others gather, and go out together next."""
+"""The acks of all consumers of a process: while a call is in flight, acks gather for the next call."""
 
 import asyncio
 from time import monotonic
@@ -10,13 +10,13 @@ from queenmq.client.transports import AsyncTransport
 from queenmq.errors import QueenError, Refused
 
 ACKS_MAX = 1_000  # in one call
-WAITING_MAX = 10_000  # before nothing more is popped
+WAITING_MAX = 10_000  # from here on, consumers pop nothing more
 
 Said = tuple[Lane, Ack]
 
 
 class Acks:
-    """Sends what consumers say of messages."""
+    """Sends acks."""
 
     def __init__(self, transport: AsyncTransport, renewals: Renewals) -> None:
         self._transport = transport
@@ -25,7 +25,7 @@ class Acks:
         self._sending: asyncio.Task[None] | None = None
 
     def add(self, lane: Lane, acks: list[Ack]) -> None:
-        """Send these, in order."""
+        """Send these acks, in order."""
         self._waiting += [(lane, each) for each in acks]
         if self._sending is None:
             self._sending = asyncio.create_task(self._send())
@@ -42,7 +42,7 @@ class Acks:
 
     async def _send(self) -> None:
         try:
-            await asyncio.sleep(0)  # what is settled in the same breath belongs together
+            await asyncio.sleep(0)  # acks of the same turn of the event loop share a call
             while self._waiting:
                 some, self._waiting = self._waiting[:ACKS_MAX], self._waiting[ACKS_MAX:]
                 if some := [each for each in some if not each[0].gone]:
@@ -54,7 +54,7 @@ class Acks:
         try:
             answers = await self._acknowledge([ack for _, ack in some], max(lane.seconds for lane, _ in some))
         except QueenError as error:
-            if isinstance(error, Refused) and len(some) > 1:  # perhaps only because of one of them
+            if isinstance(error, Refused) and len(some) > 1:  # perhaps one bad ack is the cause
                 await self._send_some(some[: len(some) // 2])
                 await self._send_some(some[len(some) // 2 :])
                 return
@@ -68,7 +68,7 @@ class Acks:
                 self._renewals.drop(lane)
 
     async def _acknowledge(self, acks: list[Ack], seconds: float) -> list[Acked]:
-        """Try as long as the leases may last."""
+        """Send a call again after errors, for as long as the leases may last."""
         until, attempt = monotonic() + seconds, 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a consumer holds: messages under a lease, which one handler works off in order; and how leases are renewed."""
+"""Lanes: leased messages that one handler processes in order; and the renewal of their leases."""
 
 import asyncio
 import logging
@@ -53,14 +53,14 @@ class Lane:
         self.seconds = seconds
         self.since = self.renewed_at = monotonic()
         self.gone = False
-        self.task: asyncio.Task[None] | None = None  # which works on it, once one does
-        self._left = {each.id for each in deliveries}  # of which nothing was said yet
-        self._open = len(deliveries) if self.lease_id else 0  # whose ack has no answer yet
+        self.task: asyncio.Task[None] | None = None  # the task that processes the lane, if one does
+        self._left = {each.id for each in deliveries}  # messages without an ack yet
+        self._open = len(deliveries) if self.lease_id else 0  # messages whose ack is not answered yet
         self._send = send
         self._told = told
 
     def settle(self, deliveries: Sequence[Delivery], status: AckStatus = "completed", error: str | None = None) -> None:
-        """Say what became of messages, as soon as possible."""
+        """Acknowledge messages; the acks go out with the next call."""
         if not self.lease_id or self.gone or not deliveries:
             return
         self.answer(deliveries)
@@ -81,19 +81,19 @@ class Lane:
         return self.gone or not self._open
 
     def acknowledged(self, ack: Ack, answer: Acked) -> None:
-        """An ack was answered."""
+        """Note the answer to an ack."""
         self._open -= 1
         self._told(ack, answer)
         if not answer.success:
             self.lose()
 
     def expired(self) -> None:
-        """A renewal found that the lease has ended; perhaps because of the last ack."""
+        """Note that the lease has ended, as a renewal found. The last ack may have ended it."""
         if self._left:
             self.lose()
 
     def lose(self) -> None:
-        """Another consumer has the messages."""
+        """Stop the handler, because the lease is lost and another consumer may have the messages."""
         if self.gone:
             return
         self.gone = True
@@ -118,12 +118,12 @@ class Renewals:
         self._lanes: set[Lane] = set()
 
     def add(self, lane: Lane) -> None:
-        """Keep this lease."""
+        """Renew this lease from now on."""
         if lane.lease_id:
             self._lanes.add(lane)
 
     def drop(self, lane: Lane) -> None:
-        """This lease has ended."""
+        """Stop renewing this lease."""
         self._lanes.discard(lane)
 
     async def run(self) -> None:
